@@ -1,0 +1,1 @@
+"""Agents as command lines. Only the scripted ones for now; their program is images/agent/scripted.py."""

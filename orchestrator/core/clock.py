@@ -1,0 +1,25 @@
+"""Time at the edge: wall time as RFC 3339 text in UTC, durations from the monotonic clock.
+
+The only module that asks the system for the time.
+"""
+
+from __future__ import annotations
+
+import time
+from datetime import UTC, datetime
+
+
+def utc_now_text() -> str:
+    """Returns the present time as `YYYY-MM-DDTHH:MM:SS.mmmZ`."""
+    now = datetime.fromtimestamp(time.time(), tz=UTC)
+    return now.strftime("%Y-%m-%dT%H:%M:%S.") + f"{now.microsecond // 1000:03d}Z"
+
+
+def run_stamp() -> str:
+    """Returns the present time as `YYYYMMDDTHHMMSSZ`, for names that sort."""
+    return datetime.fromtimestamp(time.time(), tz=UTC).strftime("%Y%m%dT%H%M%SZ")
+
+
+def monotonic_ms() -> int:
+    """Returns milliseconds of the monotonic clock; only differences mean anything."""
+    return time.monotonic_ns() // 1_000_000

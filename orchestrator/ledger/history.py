@@ -1,0 +1,82 @@
+"""What a ledger says about each trial: finished, half-way, or not begun. Pure over entries."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from orchestrator.model.record import (
+    AttemptEnded,
+    AttemptStarted,
+    LedgerEntry,
+    RunEnded,
+    RunStarted,
+    Stage,
+    StageDone,
+)
+
+
+@dataclass(slots=True)
+class AttemptRecord:
+    """One attempt as recorded so far."""
+
+    number: int
+    stages: dict[Stage, StageDone] = field(default_factory=dict)
+    ended: AttemptEnded | None = None
+
+
+@dataclass(slots=True)
+class TrialRecord:
+    """All attempts of one trial."""
+
+    attempts: list[AttemptRecord] = field(default_factory=list)
+
+    @property
+    def completed(self) -> AttemptRecord | None:
+        """The attempt that carries the verdict, if there is one."""
+        return next((a for a in self.attempts if a.ended and a.ended.outcome == "completed"), None)
+
+    @property
+    def open_attempt(self) -> AttemptRecord | None:
+        """The attempt that a dead process left half-way, if there is one."""
+        return next((a for a in self.attempts if a.ended is None), None)
+
+
+@dataclass(slots=True)
+class RunRecord:
+    """A run as its ledger tells it."""
+
+    started: RunStarted | None = None
+    ended: list[RunEnded] = field(default_factory=list)
+    trials: dict[str, TrialRecord] = field(default_factory=dict)
+
+    def trial(self, key: str) -> TrialRecord:
+        """Returns the record of a trial; an empty one if nothing was recorded."""
+        return self.trials.get(key) or TrialRecord()
+
+
+def replay(entries: list[LedgerEntry]) -> RunRecord:
+    """Folds the entries into the state of the run."""
+    run = RunRecord()
+    for entry in entries:
+        body = entry.body
+        if isinstance(body, RunStarted):
+            run.started = body
+        elif isinstance(body, RunEnded):
+            run.ended.append(body)
+        elif isinstance(body, AttemptStarted):
+            run.trials.setdefault(body.trial, TrialRecord()).attempts.append(AttemptRecord(body.attempt))
+        elif isinstance(body, StageDone):
+            _attempt(run, body.trial, body.attempt).stages[body.stage] = body
+        elif isinstance(body, AttemptEnded):
+            _attempt(run, body.trial, body.attempt).ended = body
+    return run
+
+
+def _attempt(run: RunRecord, trial: str, number: int) -> AttemptRecord:
+    record = run.trials.setdefault(trial, TrialRecord())
+    for attempt in record.attempts:
+        if attempt.number == number:
+            return attempt
+    attempt = AttemptRecord(number)
+    record.attempts.append(attempt)
+    return attempt

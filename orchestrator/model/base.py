@@ -1,0 +1,78 @@
+"""What all documents share: closed frozen models, strict parsing, canonical bytes, small typed strings."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, StringConstraints, ValidationError
+
+from orchestrator.core.canonical import canonical_bytes, sha256_hex
+from orchestrator.core.errors import DocumentError
+from orchestrator.core.strictjson import MAX_BYTES, parse_json
+
+Sha256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
+GitId = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{40}$")]
+ImageId = Annotated[str, StringConstraints(pattern=r"^sha256:[0-9a-f]{64}$")]
+Slug = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9._-]{0,79}$")]
+UtcTime = Annotated[
+    str, StringConstraints(pattern=r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,6})?Z$")
+]
+Day = Annotated[str, StringConstraints(pattern=r"^\d{4}-\d\d-\d\d$")]
+Text = Annotated[str, StringConstraints(min_length=1)]
+
+
+class Closed(BaseModel):
+    """A frozen part of a document: no unknown field, no coercion."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    def digest_sha256(self) -> str:
+        """Returns the SHA-256 over the RFC 8785 bytes."""
+        return sha256_hex(self.canonical())
+
+    def canonical(self) -> bytes:
+        """Returns the RFC 8785 bytes."""
+        return canonical_bytes(self.model_dump(mode="json"))
+
+
+class Document(Closed):
+    """A whole document, with the version of its schema."""
+
+    schema_version: Literal[1] = 1
+
+    @classmethod
+    def parse(cls, data: bytes, *, where: str, max_bytes: int = MAX_BYTES) -> Self:
+        """Parses and validates one document.
+
+        Args:
+            data: the exact bytes.
+            where: name of the document for the error text.
+            max_bytes: upper bound of the size, in bytes.
+
+        Raises:
+            DocumentError: not strict JSON, or not this schema; the text names every field at fault.
+        """
+        parse_json(data, where=where, max_bytes=max_bytes)
+        try:
+            return cls.model_validate_json(data)
+        except ValidationError as error:
+            raise DocumentError(
+                "document-invalid",
+                f"{where}: expected a valid {cls.__name__}, found {_problems(error)}",
+                hint=f"compare the document with schemas/{schema_name(cls)}.json",
+            ) from error
+
+
+def schema_name(document: type[BaseModel]) -> str:
+    """Returns the file name (without suffix) of a document's schema: `RunReport` -> `run-report`."""
+    name = document.__name__
+    return "".join(f"-{c.lower()}" if c.isupper() and i else c.lower() for i, c in enumerate(name))
+
+
+def _problems(error: ValidationError) -> str:
+    problems = [
+        f"{'.'.join(str(part) for part in item['loc']) or 'document'}: {item['msg'].lower()}"
+        for item in error.errors(include_url=False, include_context=False, include_input=False)
+    ]
+    shown = "; ".join(problems[:8])
+    return shown if len(problems) <= 8 else f"{shown}; and {len(problems) - 8} more"

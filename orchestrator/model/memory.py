@@ -1,0 +1,71 @@
+"""What memory put before the agent: the frozen snapshot of a store, and the injection itself."""
+
+from __future__ import annotations
+
+from typing import Literal, Self
+
+from pydantic import Field, model_validator
+
+from orchestrator.model.base import Closed, Document, Sha256, Slug, Text
+
+
+class MemoryItem(Closed):
+    """One retrieved or curated piece of memory, in rank order."""
+
+    item_id: Slug
+    text: Text
+    source_event_ids: tuple[Slug, ...] = ()
+
+
+class CaptureDrop(Closed):
+    """An event that capture did not store, and why."""
+
+    event_id: Slug
+    reason: Text
+
+
+class Remembered(Document):
+    """The outcome of `remember`: a frozen store and the ranked items that the prompt brought up."""
+
+    condition_id: Slug
+    adapter: Slug
+    captured_events: int = Field(ge=0)
+    capture_drops: tuple[CaptureDrop, ...] = ()
+    store_sha256: Sha256 | None
+    items: tuple[MemoryItem, ...]
+
+
+class IncludedItem(Closed):
+    """An item that reached the agent."""
+
+    item_id: Slug
+    tokens: int = Field(ge=0)
+
+
+class DroppedItem(Closed):
+    """An item that did not, and why."""
+
+    item_id: Slug
+    tokens: int = Field(ge=0)
+    reason: Literal["over_budget", "duplicate"]
+
+
+class Injection(Document):
+    """Exactly what memory put before the agent, by the one path that every condition uses."""
+
+    condition_id: Slug
+    channel: Literal["prompt_prefix"]
+    text: str
+    text_sha256: Sha256
+    unit: Literal["o200k_base"]
+    tokens: int = Field(ge=0)
+    max_tokens: int = Field(ge=0)
+    included: tuple[IncludedItem, ...]
+    dropped: tuple[DroppedItem, ...]
+    prompt_sha256: Sha256
+
+    @model_validator(mode="after")
+    def _within_budget(self) -> Self:
+        if self.tokens > self.max_tokens:
+            raise ValueError(f"{self.tokens} tokens are above the budget of {self.max_tokens}")
+        return self

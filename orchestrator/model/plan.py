@@ -1,0 +1,121 @@
+"""The plan: everything that is fixed before anything runs. Its digest is what an approval will sign."""
+
+from __future__ import annotations
+
+from typing import Literal, Self
+
+from pydantic import Field, model_validator
+
+from orchestrator.model.base import Closed, Document, GitId, ImageId, Sha256, Slug, Text
+from orchestrator.model.condition import Condition
+from orchestrator.model.task import Limits, TaskDigests
+
+
+class AgentPin(Closed):
+    """Which agent runs. A scripted agent knows the answer: its trials are diagnostic for ever."""
+
+    name: Slug
+    kind: Literal["scripted"]
+    program_sha256: Sha256
+    model: str | None = None
+    reasoning_effort: str | None = None
+
+
+class ImagePin(Closed):
+    """An image by its id and layers (diff ids, base first)."""
+
+    id: ImageId
+    diff_ids: tuple[ImageId, ...] = Field(min_length=1)
+
+
+class TaskPin(Closed):
+    """A task by digests, checkout and images."""
+
+    digests: TaskDigests
+    tree: GitId
+    commit: GitId
+    limits: Limits
+    agent_image: ImagePin
+    verifier_image: ImagePin
+
+
+class CuratedPin(Closed):
+    """The curated file of one task, with its log."""
+
+    task_id: Slug
+    file_sha256: Sha256
+    log_sha256: Sha256
+    curator_kind: Literal["human", "synthetic"]
+
+
+class Trial(Closed):
+    """One cell: task x condition x agent x epoch, with its place in the order."""
+
+    seq: int = Field(ge=0)
+    task_id: Slug
+    condition_id: Slug
+    agent: Slug
+    epoch: int = Field(gt=0)
+
+    @property
+    def key(self) -> str:
+        """The trial's stable name within a plan."""
+        return f"{self.task_id}/{self.condition_id}/{self.agent}/e{self.epoch}"
+
+
+class Retry(Closed):
+    """Only infrastructure outcomes are retried, at most this often."""
+
+    max_attempts: int = Field(gt=0, le=10)
+
+
+class Plan(Document):
+    """A fixed, ordered set of trials and everything that they depend on."""
+
+    suite: Literal["coding-v1"]
+    phase: Literal["local", "smoke", "official"]
+    namespace: Slug
+    task_set: Literal["smoke", "full"]
+    matrix: Literal["primary", "implemented", "all"]
+    epochs: int = Field(gt=0, le=1000)
+    order_seed: int = Field(ge=0)
+    diagnostic: bool
+    source_revision: Text
+    source_dirty: bool
+    agents: tuple[AgentPin, ...] = Field(min_length=1)
+    conditions: tuple[Condition, ...] = Field(min_length=1)
+    curated: tuple[CuratedPin, ...] = ()
+    tasks: tuple[TaskPin, ...] = Field(min_length=1)
+    profile_sha256: Sha256
+    retry: Retry
+    trials: tuple[Trial, ...] = Field(min_length=1)
+
+    @model_validator(mode="after")
+    def _trials_are_the_matrix(self) -> Self:
+        cells = {
+            (task.digests.id, condition.id, agent.name, epoch)
+            for task in self.tasks
+            for condition in self.conditions
+            for agent in self.agents
+            for epoch in range(1, self.epochs + 1)
+        }
+        found = [(t.task_id, t.condition_id, t.agent, t.epoch) for t in self.trials]
+        if len(found) != len(cells) or set(found) != cells:
+            raise ValueError("trials must be exactly tasks x conditions x agents x epochs")
+        if [trial.seq for trial in self.trials] != list(range(len(self.trials))):
+            raise ValueError("seq must count the trials from 0 in order")
+        if not self.diagnostic and any(agent.kind == "scripted" for agent in self.agents):
+            raise ValueError("a plan with a scripted agent is diagnostic")
+        return self
+
+    def task(self, task_id: str) -> TaskPin:
+        """Returns the pin of a task of this plan."""
+        return next(task for task in self.tasks if task.digests.id == task_id)
+
+    def condition(self, condition_id: str) -> Condition:
+        """Returns a condition of this plan."""
+        return next(condition for condition in self.conditions if condition.id == condition_id)
+
+    def agent(self, name: str) -> AgentPin:
+        """Returns the pin of an agent of this plan."""
+        return next(agent for agent in self.agents if agent.name == name)

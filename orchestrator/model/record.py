@@ -1,0 +1,129 @@
+"""What a run writes down: ledger entries, attempts and their stages. Times live here, outside verdicts."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from orchestrator.model.base import Closed, Document, Sha256, Slug, Text, UtcTime
+
+
+class Stage(StrEnum):
+    """The stages of a trial, in order."""
+
+    PREPARE = "prepare"
+    REMEMBER = "remember"
+    INJECT = "inject"
+    ACT = "act"
+    HARVEST = "harvest"
+    GRADE = "grade"
+    SEAL = "seal"
+
+
+class Artifact(Closed):
+    """A content-addressed blob, by what it is."""
+
+    name: Slug
+    sha256: Sha256
+    bytes: int = Field(ge=0)
+
+
+class RunStarted(Closed):
+    """First entry of a ledger."""
+
+    kind: Literal["run_started"] = "run_started"
+    run_id: Slug
+    plan_sha256: Sha256
+    engine: Text
+    workers: int = Field(gt=0)
+
+
+class RunResumed(Closed):
+    """A later process took the run up again."""
+
+    kind: Literal["run_resumed"] = "run_resumed"
+    torn_tail_bytes: int = Field(ge=0)
+
+
+class AttemptStarted(Closed):
+    """A physical execution of a trial began."""
+
+    kind: Literal["attempt_started"] = "attempt_started"
+    trial: Text
+    attempt: int = Field(gt=0)
+
+
+class StageDone(Closed):
+    """A stage ended; its document is a blob. `container_ms` is the time with a container step under way."""
+
+    kind: Literal["stage_done"] = "stage_done"
+    trial: Text
+    attempt: int = Field(gt=0)
+    stage: Stage
+    document_sha256: Sha256
+    artifacts: tuple[Artifact, ...]
+    wall_ms: int = Field(ge=0)
+    container_ms: int = Field(ge=0)
+
+
+class AttemptEnded(Closed):
+    """How an attempt ended. Only `completed` carries a verdict; the rest is never scored."""
+
+    kind: Literal["attempt_ended"] = "attempt_ended"
+    trial: Text
+    attempt: int = Field(gt=0)
+    outcome: Literal["completed", "infra_error", "interrupted"]
+    verdict_sha256: Sha256 | None
+    error_reference: str | None
+    error: str | None
+    wall_ms: int = Field(ge=0)
+    container_ms: int = Field(ge=0)
+
+
+class RunEnded(Closed):
+    """Last entry of a process that ran to its end."""
+
+    kind: Literal["run_ended"] = "run_ended"
+    trials: int = Field(ge=0)
+    completed: int = Field(ge=0)
+    wall_ms: int = Field(ge=0)
+
+
+Body = Annotated[
+    RunStarted | RunResumed | AttemptStarted | StageDone | AttemptEnded | RunEnded,
+    Field(discriminator="kind"),
+]
+
+
+class LedgerEntry(Document):
+    """One line of the record ledger. `prev_sha256` is the digest of the previous line's bytes."""
+
+    seq: int = Field(ge=0)
+    prev_sha256: Sha256
+    at: UtcTime
+    body: Body
+
+
+class Prepared(Document):
+    """What stood ready before memory and agent came in: the pinned world of this trial."""
+
+    task_id: Slug
+    agent_image: Text
+    verifier_image: Text
+    tree: Text
+    profile_sha256: Sha256
+
+
+class Sealed(Document):
+    """Closes a trial: binds its documents to one another."""
+
+    trial: Text
+    plan_sha256: Sha256
+    prepared_sha256: Sha256
+    remembered_sha256: Sha256
+    injection_sha256: Sha256
+    acted_sha256: Sha256
+    harvest_sha256: Sha256
+    verdict_sha256: Sha256

@@ -1,0 +1,79 @@
+"""The report of a run: only what can be recomputed from ledger, blobs and plan."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from orchestrator.model.base import Closed, Document, Sha256, Slug, Text
+from orchestrator.model.verdict import FailureReason
+
+
+class Count(Closed):
+    """So many of so many."""
+
+    passed: int = Field(ge=0)
+    of: int = Field(ge=0)
+
+
+class ReasonCount(Closed):
+    """How often a failure reason occurred."""
+
+    reason: FailureReason
+    count: int = Field(gt=0)
+
+
+class ArmRow(Closed):
+    """One row of the table: an agent under a condition."""
+
+    agent: Slug
+    condition_id: Slug
+    trials: int = Field(ge=0)
+    verdicts: int = Field(ge=0)
+    resolved: Count
+    fail_to_pass: Count
+    fail_to_pass_memory: Count
+    pass_to_pass: Count
+    memory_tokens_median: int = Field(ge=0)
+    wall_ms_median: int = Field(ge=0)
+    failure_counts: tuple[ReasonCount, ...]
+    memory_failure_counts: tuple[ReasonCount, ...]
+    attempts: int = Field(ge=0)
+    infra_errors: int = Field(ge=0)
+
+
+class TrialRow(Closed):
+    """One trial, with the reason in words."""
+
+    trial: Text
+    task_id: Slug
+    condition_id: Slug
+    agent: Slug
+    epoch: int = Field(gt=0)
+    status: Literal["resolved", "unresolved", "no_verdict"]
+    failure_reason: FailureReason | None
+    why: str
+    memory_tokens: int | None
+    verdict_sha256: Sha256 | None
+    attempts: int = Field(ge=0)
+    wall_ms: int = Field(ge=0)
+    container_ms: int = Field(ge=0)
+
+
+class RunReport(Document):
+    """What a run shows, and what it does not."""
+
+    run_id: Slug
+    plan_sha256: Sha256
+    ledger_head_sha256: Sha256
+    source_revision: Text
+    source_dirty: bool
+    diagnostic: bool
+    complete: bool
+    arms: tuple[ArmRow, ...]
+    trials: tuple[TrialRow, ...]
+    wall_ms: int = Field(ge=0)
+    container_ms: int = Field(ge=0)
+    workers: int = Field(gt=0)
+    limitations: tuple[Text, ...]

@@ -1,0 +1,44 @@
+"""The list of published documents and their JSON Schemas; `schemas/` is written from here."""
+
+from __future__ import annotations
+
+import json
+
+from pydantic import BaseModel
+
+from orchestrator.model import condition, images, memory, plan, record, report, source, task, verdict
+from orchestrator.model.base import schema_name
+
+PUBLISHED: tuple[type[BaseModel], ...] = (
+    condition.ConditionRegistry,
+    condition.CuratorLog,
+    images.ImageLock,
+    memory.Injection,
+    memory.Remembered,
+    plan.Plan,
+    record.LedgerEntry,
+    record.Prepared,
+    record.Sealed,
+    report.RunReport,
+    source.SourceDocument,
+    task.Brief,
+    task.History,
+    task.KeyCard,
+    task.PassToPassList,
+    task.RehearsalCard,
+    task.TaskCard,
+    verdict.Acted,
+    verdict.Harvest,
+    verdict.TestReport,
+    verdict.Verdict,
+)
+
+
+def schema_files() -> dict[str, bytes]:
+    """Returns the file name and bytes of every published schema."""
+    return {
+        f"{schema_name(document)}.json": (
+            json.dumps(document.model_json_schema(), indent=2, sort_keys=True, ensure_ascii=False) + "\n"
+        ).encode()
+        for document in PUBLISHED
+    }

@@ -1,0 +1,170 @@
+"""Harvest and verdict: what the agent changed and what the graders found. No times, no ids of attempts."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Literal, Self
+
+from pydantic import Field, model_validator
+
+from orchestrator.model.base import Closed, Document, GitId, Sha256, Slug, Text
+
+
+class FailureReason(StrEnum):
+    """Why a trial is unresolved: one fixed list, the most telling reason first wins."""
+
+    TEST_FAILURE = "test_failure"
+    TIMEOUT = "timeout"
+    COMPILE_FAILURE = "compile_failure"
+    WRONG_FILE_MODIFIED = "wrong_file_modified"
+    IGNORED_MEMORY = "ignored_memory"
+    MISSING_MEMORY = "missing_memory"
+    STALE_MEMORY_FOLLOWED = "stale_memory_followed"
+    IRRELEVANT_MEMORY_DISTRACTED = "irrelevant_memory_distracted"
+    OVER_CONTEXT_BUDGET = "over_context_budget"
+    AGENT_HALLUCINATED_MEMORY = "agent_hallucinated_memory"
+    ORACLE_INCONCLUSIVE = "oracle_inconclusive"
+
+
+MEMORY_REASONS = frozenset(
+    {
+        FailureReason.IGNORED_MEMORY,
+        FailureReason.MISSING_MEMORY,
+        FailureReason.STALE_MEMORY_FOLLOWED,
+        FailureReason.IRRELEVANT_MEMORY_DISTRACTED,
+        FailureReason.OVER_CONTEXT_BUDGET,
+        FailureReason.AGENT_HALLUCINATED_MEMORY,
+    }
+)
+
+
+class Acted(Document):
+    """How the agent's process ended. `exit_code` is null when the container was killed."""
+
+    agent: Slug
+    ended: Literal["exited", "time_limit", "output_limit", "oom_killed"]
+    exit_code: int | None
+    output_sha256: Sha256
+    output_bytes: int = Field(ge=0)
+    output_truncated: bool
+
+
+class Change(Closed):
+    """One changed path against the pinned tree. Modes are git's, null where the side is absent."""
+
+    path: Text
+    status: Literal["added", "modified", "deleted"]
+    old_mode: str | None
+    new_mode: str | None
+    blob: GitId | None
+    bytes: int = Field(ge=0)
+    link_target: str | None = None
+
+
+class LeftOut(Closed):
+    """Something in the work area that cannot be part of a diff, and why it was left out."""
+
+    name: Text
+    reason: Literal["git-folder", "special-file", "name-not-utf8", "name-too-long", "name-not-portable"]
+
+
+class Harvest(Document):
+    """The only thing that leaves the agent's container."""
+
+    pinned_tree: GitId
+    tree: GitId
+    diff_sha256: Sha256
+    diff_bytes: int = Field(ge=0)
+    changes: tuple[Change, ...]
+    left_out: tuple[LeftOut, ...]
+
+
+class Violation(Closed):
+    """A broken rule about paths or patterns, with the path or pattern at fault."""
+
+    rule: Literal[
+        "outside_allowed_paths",
+        "forbidden_path",
+        "hidden_test_path",
+        "symlink",
+        "unusable_name",
+        "diff_too_large",
+        "required_pattern_missing",
+        "forbidden_pattern_added",
+    ]
+    subject: Text
+    detail: Text
+
+
+class TestStatus(Closed):
+    """Status of one normalised test id; equal ids are merged and pass only if all of them pass."""
+
+    id: Text
+    status: Literal["pass", "fail", "error", "skip"]
+    n: int = Field(gt=0)
+
+
+class TestReport(Document):
+    """One normalised run of a test suite."""
+
+    runner: Literal["pytest"]
+    phase: Literal["pass_to_pass", "fail_to_pass"]
+    compiled: bool
+    compile_error: str | None = None
+    timed_out: bool
+    exit_code: int | None
+    tests: tuple[TestStatus, ...]
+
+    @model_validator(mode="after")
+    def _sorted_unique(self) -> Self:
+        ids = [test.id for test in self.tests]
+        if ids != sorted(set(ids)):
+            raise ValueError("tests must be sorted by id and unique")
+        return self
+
+
+class Tally(Closed):
+    """Outcome of a pinned set of tests; the three lists name every test that did not pass."""
+
+    expected: int = Field(ge=0)
+    passed: int = Field(ge=0)
+    failed: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()
+
+
+class Verdict(Document):
+    """The deterministic grade of a trial. `resolved` is derived and checked, never set freely."""
+
+    task_id: Slug
+    condition_id: Slug
+    agent: Slug
+    epoch: int = Field(gt=0)
+    tree: GitId
+    diff_sha256: Sha256
+    injection_sha256: Sha256
+    within_limits: bool
+    compiled: bool
+    fail_to_pass_capability: Tally
+    fail_to_pass_memory: Tally
+    pass_to_pass: Tally
+    paths_ok: bool
+    patterns_ok: bool
+    violations: tuple[Violation, ...]
+    resolved: bool
+    failure_reason: FailureReason | None
+    facts_delivered: tuple[Slug, ...]
+    facts_missing: tuple[Slug, ...]
+    diagnostic: bool
+
+    @model_validator(mode="after")
+    def _derived(self) -> Self:
+        tallies = (self.fail_to_pass_capability, self.fail_to_pass_memory, self.pass_to_pass)
+        if any(tally.expected == 0 for tally in tallies):
+            raise ValueError("a verdict from an empty set of tests is impossible")
+        complete = all(tally.passed == tally.expected for tally in tallies)
+        whole = complete and self.compiled and self.paths_ok and self.patterns_ok and self.within_limits
+        if self.resolved != whole:
+            raise ValueError("resolved must equal: all tests pass, build, paths, patterns and limits hold")
+        if self.resolved != (self.failure_reason is None):
+            raise ValueError("failure_reason is given exactly for an unresolved trial")
+        return self

@@ -1,0 +1,134 @@
+"""Every port on one page. Pipeline code knows these shapes; the rooms below implement them.
+
+`Workspace` lives as long as a trial's containers; `Sandbox` opens one and runs verifications. An
+`AgentDriver` turns a prompt into a command, a `MemoryAdapter` turns history into ranked items. Values
+that cross a port are frozen.
+"""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+from orchestrator.model.condition import Condition
+from orchestrator.model.memory import Remembered
+from orchestrator.model.plan import TaskPin
+from orchestrator.model.task import History, Rehearsal
+from orchestrator.model.verdict import Change, LeftOut
+
+
+@dataclass(frozen=True, slots=True)
+class Inventory:
+    """What the agent's container holds before the agent begins, by our own program's account."""
+
+    environment: tuple[tuple[str, str], ...]
+    home_entries: tuple[str, ...]
+    temporary_entries: tuple[str, ...]
+    interfaces: tuple[str, ...]
+    processes: int
+    uid: int
+    capabilities_effective: str
+    hostname: str
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """How an agent is started inside the container: command, extra environment, standard input."""
+
+    argv: tuple[str, ...]
+    environment: tuple[tuple[str, str], ...]
+    stdin: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class ActOutcome:
+    """How the agent's container ended, and its bounded output (stdout and stderr interleaved)."""
+
+    ended: Literal["exited", "time_limit", "output_limit", "oom_killed"]
+    exit_code: int | None
+    output: bytes
+    output_truncated: bool
+
+
+@dataclass(frozen=True, slots=True)
+class HarvestOutcome:
+    """The diff against the pinned tree, made by a trusted container after the agent's end."""
+
+    tree: str
+    diff: bytes
+    diff_truncated: bool
+    changes: tuple[Change, ...]
+    left_out: tuple[LeftOut, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class VerifyJob:
+    """One run of a suite in a fresh container: pinned tree + diff (+ hidden files)."""
+
+    phase: Literal["pass_to_pass", "fail_to_pass"]
+    task: TaskPin
+    expect_tree: str
+    diff: bytes
+    hidden_files: tuple[tuple[str, str], ...]
+    source_roots: tuple[str, ...]
+    argv: tuple[str, ...]
+    environment: tuple[tuple[str, str], ...]
+    timeout_s: int
+
+
+@dataclass(frozen=True, slots=True)
+class VerifyOutcome:
+    """What a verification container gave back; `report` is the runner's own file, unparsed."""
+
+    compiled: bool
+    compile_error: str | None
+    timed_out: bool
+    exit_code: int | None
+    report: bytes | None
+    log: bytes
+
+
+class Workspace(Protocol):
+    """The containers of one trial."""
+
+    @property
+    def inventory(self) -> Inventory:
+        """What stood in the container before `act`."""
+
+    def act(self, launch: Launch) -> ActOutcome:
+        """Runs the agent to its end or to a limit; afterwards nothing of it is alive."""
+
+    def harvest(self) -> HarvestOutcome:
+        """Reads the work area after `act`; raises if the agent could still write."""
+
+    def container_ms(self) -> int:
+        """Wall time so far in which a container step was under way, in milliseconds."""
+
+
+class Sandbox(Protocol):
+    """Where containers come from."""
+
+    def open(self, task: TaskPin, *, trial: str) -> AbstractContextManager[Workspace]:
+        """Starts the containers of a trial; removes them and their volume on exit, whatever happens."""
+
+    def verify(self, job: VerifyJob, *, trial: str) -> tuple[VerifyOutcome, int]:
+        """Runs one verification; also returns its container time in milliseconds."""
+
+
+class AgentDriver(Protocol):
+    """An agent as a command line."""
+
+    @property
+    def name(self) -> str:
+        """The agent's name in plans."""
+
+    def launch(self, prompt: str, rehearsal: Rehearsal) -> Launch:
+        """Builds the command for a prompt that already carries the memory text."""
+
+
+class MemoryAdapter(Protocol):
+    """A memory system, driven from raw history to ranked items."""
+
+    def remember(self, condition: Condition, history: History, query: str) -> Remembered:
+        """Captures the history, freezes the store, then retrieves for the query (the task's prompt)."""

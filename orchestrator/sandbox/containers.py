@@ -1,0 +1,159 @@
+"""One container from creation to removal, over the engine's API. No engine command line is used.
+
+A limit ends a container by killing it; nothing here ever relies on ending a client.
+"""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import Any, Self
+
+import docker
+from docker.errors import APIError, ImageNotFound, NotFound
+
+from orchestrator.core.errors import EnvironmentMissing, MemtrialError
+from orchestrator.sandbox.harden import Profile, create_options
+from orchestrator.sandbox.streams import Stream
+from orchestrator.sandbox.timing import StepClock
+
+API_TIMEOUT_S = 120
+
+
+class EngineFault(MemtrialError):
+    """The engine refused or lost an operation: an infrastructure outcome, never a verdict."""
+
+    exit_code = 4
+
+
+class Container:
+    """A created, attached and started container; removed on exit, whatever happened."""
+
+    def __init__(self, client: docker.DockerClient, clock: StepClock, container_id: str, role: str) -> None:
+        self._client = client
+        self._clock = clock
+        self._role = role
+        self.id = container_id
+        self._stream: Stream | None = None
+
+    @classmethod
+    def start(
+        cls,
+        client: docker.DockerClient,
+        clock: StepClock,
+        profile: Profile,
+        *,
+        image: str,
+        volume: str | None,
+        labels: dict[str, str],
+    ) -> Self:
+        """Creates, attaches to and starts a container.
+
+        Raises:
+            EnvironmentMissing: the image is not in the engine; it is never pulled.
+            EngineFault: the engine refused.
+        """
+        options = create_options(profile, image=image, volume=volume, labels=labels)
+        with clock.step():
+            made = _create(client, options)
+            container = cls(client, clock, made, profile.role)
+            try:
+                raw = client.api.attach_socket(made, params={"stdin": 1, "stdout": 1, "stderr": 1, "stream": 1})
+                container._stream = Stream(raw)
+                client.api.start(made)
+            except BaseException as error:
+                container.remove()
+                if isinstance(error, (APIError, OSError)):
+                    raise _fault(f"start the {profile.role} container", error) from error
+                raise
+        return container
+
+    @property
+    def stream(self) -> Stream:
+        """The attached stream."""
+        if self._stream is None:
+            raise EngineFault("container-not-attached", f"the {self._role} container has no stream", hint="run `memtrial resume`")
+        return self._stream
+
+    def kill(self) -> None:
+        """Ends every process of the container at once; an ended container is left alone."""
+        try:
+            self._client.api.kill(self.id)
+        except APIError as error:
+            if error.status_code not in {404, 409}:
+                raise _fault(f"kill the {self._role} container", error) from error
+
+    def wait(self) -> tuple[int, bool]:
+        """Waits for the end; returns (exit code, whether the kernel ended it for want of memory)."""
+        try:
+            code = int(self._client.api.wait(self.id, timeout=API_TIMEOUT_S)["StatusCode"])
+            state = self._client.api.inspect_container(self.id)["State"]
+        except (APIError, OSError) as error:
+            raise _fault(f"wait for the {self._role} container", error) from error
+        if state["Running"]:
+            raise EngineFault("container-still-running", f"the {self._role} container runs after its end", hint="run `memtrial resume`")
+        return code, bool(state.get("OOMKilled"))
+
+    def begin_exec(self, argv: tuple[str, ...], *, user: str, environment: dict[str, str]) -> tuple[str, Stream]:
+        """Starts a second program in the container under another user, without standard input."""
+        try:
+            made = self._client.api.exec_create(
+                self.id, list(argv), user=user, environment=environment, workdir="/work", stdin=False, tty=False
+            )["Id"]
+            return made, Stream(self._client.api.exec_start(made, socket=True))
+        except (APIError, OSError) as error:
+            raise _fault(f"run a program in the {self._role} container", error) from error
+
+    def exec_exit_code(self, exec_id: str) -> int | None:
+        """Returns the exit code that the engine saw, or None while the program runs."""
+        try:
+            found: Any = self._client.api.exec_inspect(exec_id)["ExitCode"]
+        except (APIError, OSError) as error:
+            raise _fault(f"inspect a program in the {self._role} container", error) from error
+        return None if found is None else int(found)
+
+    def remove(self) -> None:
+        """Removes the container with force; one that is gone already is fine."""
+        with self._clock.step():
+            if self._stream is not None:
+                self._stream.close()
+                self._stream = None
+            try:
+                self._client.api.remove_container(self.id, force=True, v=True)
+            except NotFound:
+                pass
+            except APIError as error:
+                # Another remove of the same container is under way: it will be gone.
+                if error.status_code != 409:
+                    raise _fault(f"remove the {self._role} container", error) from error
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.remove()
+
+
+def _create(client: docker.DockerClient, options: dict[str, object]) -> str:
+    image = str(options["image"])
+    try:
+        # The image is looked up first: the client's own create would try a registry for a missing one.
+        client.api.inspect_image(image)
+        created = client.containers.create(**options)  # type: ignore[arg-type]
+    except (ImageNotFound, NotFound) as error:
+        raise EnvironmentMissing(
+            "image-missing",
+            f"expected image {image} in the engine, found none (images are never pulled)",
+            hint="run `memtrial images`",
+        ) from error
+    except (APIError, OSError) as error:
+        raise _fault("create a container", error) from error
+    if created.id is None:
+        raise EngineFault("container-without-id", "the engine made a container without an id", hint="run `memtrial doctor`")
+    return created.id
+
+
+def _fault(what: str, error: Exception) -> EngineFault:
+    words = error.explanation if isinstance(error, APIError) and error.explanation else str(error)
+    return EngineFault("engine-fault", f"could not {what}: {words}", hint="run `memtrial doctor`, then `memtrial resume`")

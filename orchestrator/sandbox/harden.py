@@ -1,0 +1,149 @@
+"""The hardened profile: from limits to container options, as a pure function.
+
+Knows no engine and no file. `profile_sha256` binds the profile to the plan, so two runs of one plan
+cannot differ in hardening. Why each option is there: docs/adr/0004-sandbox.md.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from orchestrator.core.canonical import digest_sha256
+from orchestrator.model.task import Limits
+
+AGENT_UID = 10001
+TESTS_UID = 10002
+MIB = 1024 * 1024
+
+Role = Literal["agent", "harvester", "verifier"]
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """Options of one container, engine-neutral. Sizes in bytes, CPU in thousandths of a core."""
+
+    role: Role
+    user: str
+    command: tuple[str, ...]
+    capabilities: tuple[str, ...]
+    memory_bytes: int
+    cpus_milli: int
+    pids: int
+    tmpfs: tuple[tuple[str, str], ...]
+    work_mount: Literal["rw", "ro", "none"]
+
+
+def _tmpfs(size_bytes: int, inodes: int, uid: int, mode: str) -> str:
+    return f"rw,exec,nosuid,nodev,size={size_bytes},nr_inodes={inodes},uid={uid},gid={uid},mode={mode}"
+
+
+def agent_profile(limits: Limits) -> Profile:
+    """The agent's container: writes its work volume, an empty HOME and /tmp, nothing else."""
+    return Profile(
+        role="agent",
+        user=f"{AGENT_UID}:{AGENT_UID}",
+        command=("python3", "-I", "-B", "/opt/memtrial/agent/enter.py", str(limits.wall_s + 300)),
+        capabilities=(),
+        memory_bytes=limits.memory_bytes,
+        cpus_milli=limits.cpus_milli,
+        pids=limits.pids,
+        tmpfs=(
+            ("/home/agent", _tmpfs(64 * MIB, 20_000, AGENT_UID, "0700")),
+            ("/tmp", _tmpfs(64 * MIB, 20_000, AGENT_UID, "0700")),  # noqa: S108 - the container's own
+        ),
+        work_mount="rw",
+    )
+
+
+def harvester_profile(limits: Limits) -> Profile:
+    """The harvester: reads whatever modes the agent left, writes only its own memory."""
+    return Profile(
+        role="harvester",
+        user="0:0",
+        command=("python3", "-B", "/opt/memtrial/verifier/harvest.py", str(limits.wall_s + 600)),
+        # The agent may take all rights off its own files; reading them needs this one capability.
+        capabilities=("DAC_READ_SEARCH",),
+        memory_bytes=max(512 * MIB, limits.work_bytes * 6),
+        cpus_milli=limits.cpus_milli,
+        pids=64,
+        tmpfs=(("/run/harvest", _tmpfs(max(64 * MIB, limits.work_bytes * 2), 100_000, 0, "0700")),),
+        work_mount="ro",
+    )
+
+
+def verifier_profile(limits: Limits, timeout_s: int) -> Profile:
+    """The verifier: sources belong to one uid, the tests run as another and own only /report and /tmp."""
+    return Profile(
+        role="verifier",
+        user=f"{AGENT_UID}:{AGENT_UID}",
+        command=("python3", "-B", "/opt/memtrial/verifier/verify.py", str(timeout_s + 300)),
+        capabilities=(),
+        memory_bytes=limits.memory_bytes,
+        cpus_milli=limits.cpus_milli,
+        pids=limits.pids,
+        tmpfs=(
+            ("/work", _tmpfs(limits.work_bytes, limits.work_inodes, AGENT_UID, "0755")),
+            ("/home/agent", _tmpfs(64 * MIB, 20_000, AGENT_UID, "0700")),
+            ("/report", _tmpfs(32 * MIB, 1_000, TESTS_UID, "0755")),
+            ("/tmp", _tmpfs(64 * MIB, 20_000, TESTS_UID, "0700")),  # noqa: S108 - the container's own
+        ),
+        work_mount="none",
+    )
+
+
+def create_options(profile: Profile, *, image: str, volume: str | None, labels: dict[str, str]) -> dict[str, object]:
+    """Turns a profile into the keyword arguments of the engine client's `containers.create`."""
+    mounts = {volume: {"bind": "/work", "mode": f"{profile.work_mount},nocopy"}} if volume else {}
+    return {
+        "image": image,
+        "command": list(profile.command),
+        "user": profile.user,
+        "working_dir": "/work",
+        "hostname": "sandbox",
+        "labels": labels,
+        "stdin_open": True,
+        "tty": False,
+        "detach": True,
+        "network_mode": "none",
+        "read_only": True,
+        "cap_drop": ["ALL"],
+        "cap_add": list(profile.capabilities),
+        "security_opt": ["no-new-privileges:true"],
+        "init": True,
+        "pids_limit": profile.pids,
+        "mem_limit": profile.memory_bytes,
+        "memswap_limit": profile.memory_bytes,
+        "nano_cpus": profile.cpus_milli * 1_000_000,
+        "shm_size": 16 * MIB,
+        "ipc_mode": "private",
+        "tmpfs": dict(profile.tmpfs),
+        "volumes": mounts,
+        # Output is read from the attached stream and bounded there; the engine keeps none of it.
+        "log_config": {"Type": "none", "Config": {}},
+        "restart_policy": {"Name": "no"},
+    }
+
+
+def volume_options(limits: Limits) -> dict[str, str]:
+    """Options of the work volume: memory-backed, limited in bytes and inodes, owned by the agent."""
+    return {
+        "type": "tmpfs",
+        "device": "tmpfs",
+        "o": f"size={limits.work_bytes},nr_inodes={limits.work_inodes},uid={AGENT_UID},gid={AGENT_UID},mode=0700,nosuid,nodev",
+    }
+
+
+def profile_sha256() -> str:
+    """Digest over the profile of fixed sample limits: changes whenever the hardening changes."""
+    limits = Limits(
+        wall_s=600, cpus_milli=1000, memory_bytes=1024 * MIB, pids=256, work_bytes=128 * MIB,
+        work_inodes=20_000, output_bytes=4 * MIB, diff_bytes=MIB,
+    )
+    profiles = (agent_profile(limits), harvester_profile(limits), verifier_profile(limits, 120))
+    return digest_sha256(
+        {
+            "volume": volume_options(limits),
+            "containers": [create_options(p, image="image", volume="volume", labels={}) for p in profiles],
+        }
+    )

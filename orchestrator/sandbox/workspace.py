@@ -1,0 +1,204 @@
+"""The containers of one trial: agent and harvester around a work volume that outlives the agent.
+
+The harvester holds the volume (read-only) before the agent gets its payload, so a kill of the agent's
+container neither loses the work nor leaves a writer. Implements `protocols.Workspace`.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import json
+import secrets
+import time
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
+
+import docker
+from docker.errors import APIError
+from pydantic import TypeAdapter
+
+from orchestrator.core.errors import IntegrityError
+from orchestrator.model.plan import TaskPin
+from orchestrator.model.verdict import Change, LeftOut
+from orchestrator.protocols import ActOutcome, HarvestOutcome, Inventory, Launch
+from orchestrator.sandbox.containers import Container, EngineFault
+from orchestrator.sandbox.harden import agent_profile, harvester_profile, volume_options
+from orchestrator.sandbox.streams import DeadlinePassed
+from orchestrator.sandbox.timing import StepClock
+
+START_TIMEOUT_S = 120
+HARVEST_TIMEOUT_S = 300
+MAX_INVENTORY_BYTES = 4 * 1024 * 1024
+_CHANGES = TypeAdapter(tuple[Change, ...])
+_LEFT_OUT = TypeAdapter(tuple[LeftOut, ...])
+
+
+class DockerWorkspace:
+    """One trial's containers. Open, act, harvest, close; each once and in this order."""
+
+    def __init__(self, client: docker.DockerClient, task: TaskPin, labels: dict[str, str]) -> None:
+        self._client = client
+        self._task = task
+        self._labels = labels
+        self._clock = StepClock()
+        self._volume = f"memtrial-{secrets.token_hex(8)}"
+        self._agent: Container | None = None
+        self._harvester: Future[Container] | None = None
+        self._pool = ThreadPoolExecutor(max_workers=1, thread_name_prefix="harvester")
+        self._inventory: Inventory | None = None
+        self._ended = False
+
+    @property
+    def inventory(self) -> Inventory:
+        """What stood in the container before `act`."""
+        if self._inventory is None:
+            raise IntegrityError("workspace-not-open", "the workspace was not opened", hint="run `memtrial resume`")
+        return self._inventory
+
+    def container_ms(self) -> int:
+        """Wall time so far with a container step under way, in milliseconds."""
+        return self._clock.total_ms()
+
+    def open(self) -> None:
+        """Makes the volume and starts both containers; the harvester starts beside the agent's."""
+        limits = self._task.limits
+        with self._clock.step():
+            try:
+                self._client.api.create_volume(self._volume, driver="local", driver_opts=volume_options(limits), labels=self._labels)
+            except APIError as error:
+                raise EngineFault("engine-fault", f"could not create the work volume: {error.explanation}", hint="run `memtrial doctor`, then `memtrial resume`") from error
+        self._harvester = self._pool.submit(self._start, "harvester")
+        self._agent = self._start("agent")
+        with self._clock.step():
+            ready = self._agent.stream.line(time.monotonic() + START_TIMEOUT_S, max_bytes=MAX_INVENTORY_BYTES, who="the agent's container")
+        self._inventory = _inventory(ready)
+
+    def _start(self, role: str) -> Container:
+        limits = self._task.limits
+        agent = role == "agent"
+        container = Container.start(
+            self._client,
+            self._clock,
+            agent_profile(limits) if agent else harvester_profile(limits),
+            image=self._task.agent_image.id if agent else self._task.verifier_image.id,
+            volume=self._volume,
+            labels=self._labels,
+        )
+        if not agent:
+            with self._clock.step():
+                container.stream.line(time.monotonic() + START_TIMEOUT_S, max_bytes=4096, who="the harvester")
+        return container
+
+    def act(self, launch: Launch) -> ActOutcome:
+        """Runs the agent to its end or to a limit; afterwards nothing of it is alive.
+
+        Raises:
+            EngineFault: the engine lost the container.
+        """
+        if self._agent is None or self._harvester is None:
+            raise IntegrityError("workspace-not-open", "act was called on a workspace that is not open", hint="run `memtrial resume`")
+        self._harvester.result(timeout=START_TIMEOUT_S * 2)
+        frame: dict[str, object] = {
+            "argv": list(launch.argv),
+            "environment": dict(launch.environment),
+            "stdin_base64": base64.b64encode(launch.stdin).decode("ascii"),
+        }
+        with self._clock.step():
+            ended, output, truncated = self._collect(frame)
+            if ended != "exited":
+                self._agent.kill()
+            code, out_of_memory = self._agent.wait()
+            self._agent.remove()
+        self._ended = True
+        if out_of_memory:
+            ended = "oom_killed"
+        return ActOutcome(
+            ended=ended,  # type: ignore[arg-type]
+            exit_code=code if ended == "exited" else None,
+            output=output,
+            output_truncated=truncated,
+        )
+
+    def _collect(self, frame: dict[str, object]) -> tuple[str, bytes, bool]:
+        """Sends the payload and reads the agent's output to its end or to a limit."""
+        limits = self._task.limits
+        stream = self._agent.stream if self._agent else None
+        deadline_s = time.monotonic() + limits.wall_s
+        output = bytearray()
+        if stream is None:
+            return "exited", b"", False
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+            stream.send_frame(frame)
+        try:
+            while (piece := stream.chunk(deadline_s)) is not None:
+                output += piece[1]
+                if len(output) > limits.output_bytes:
+                    return "output_limit", bytes(output[: limits.output_bytes]), True
+        except DeadlinePassed:
+            return "time_limit", bytes(output), False
+        return "exited", bytes(output), False
+
+    def harvest(self) -> HarvestOutcome:
+        """Reads the work area once, after the agent's container is gone."""
+        if not self._ended or self._harvester is None:
+            raise IntegrityError("harvest-before-end", "expected the agent's container gone before harvest, found it alive", hint="report this as a bug")
+        with self._clock.step():
+            harvester = self._harvester.result()
+            harvester.stream.send_frame({"pinned_tree": self._task.tree, "max_diff_bytes": self._task.limits.diff_bytes})
+            try:
+                answer = harvester.stream.line(time.monotonic() + HARVEST_TIMEOUT_S, max_bytes=256 * 1024 * 1024, who="the harvester")
+            except DeadlinePassed as error:
+                raise EngineFault("harvest-timeout", f"the harvester took more than {HARVEST_TIMEOUT_S} s", hint="run `memtrial resume`") from error
+        if "failed" in answer:
+            raise EngineFault("harvest-failed", f"the harvester failed: {answer['failed']}", hint="run `memtrial resume`")
+        return HarvestOutcome(
+            tree=str(answer["tree"]),
+            diff=base64.b64decode(str(answer["diff_base64"])),
+            diff_truncated=bool(answer["diff_truncated"]),
+            changes=_CHANGES.validate_json(json.dumps(answer["changes"])),
+            left_out=_LEFT_OUT.validate_json(json.dumps(answer["left_out"])),
+        )
+
+    def abort(self) -> None:
+        """Kills what runs, so that a waiting thread comes back. Callable from another thread."""
+        if self._agent is not None:
+            self._agent.kill()
+
+    def close(self) -> None:
+        """Removes containers and volume, whatever state they are in."""
+        with contextlib.ExitStack() as stack:
+            stack.callback(self._remove_volume)
+            stack.callback(self._pool.shutdown)
+            if self._harvester is not None:
+                stack.callback(self._remove_harvester)
+            if self._agent is not None:
+                stack.callback(self._agent.remove)
+
+    def _remove_harvester(self) -> None:
+        if self._harvester is not None and self._harvester.exception() is None:
+            self._harvester.result().remove()
+
+    def _remove_volume(self) -> None:
+        with self._clock.step():
+            try:
+                self._client.api.remove_volume(self._volume, force=True)
+            except APIError as error:
+                if error.status_code != 404:
+                    raise EngineFault("engine-fault", f"could not remove the work volume: {error.explanation}", hint="run `memtrial clean`") from error
+
+
+def _inventory(ready: dict[str, Any]) -> Inventory:
+    found = ready.get("ready")
+    if not isinstance(found, dict):
+        raise IntegrityError("trusted-program-failed", f"the agent's container: expected its inventory, found {ready}", hint="run `memtrial images`")
+    return Inventory(
+        environment=tuple((str(k), str(v)) for k, v in found["environment"]),
+        home_entries=tuple(map(str, found["home_entries"])),
+        temporary_entries=tuple(map(str, found["temporary_entries"])),
+        interfaces=tuple(map(str, found["interfaces"])),
+        processes=int(found["processes"]),
+        uid=int(found["uid"]),
+        capabilities_effective=str(found["capabilities_effective"]),
+        hostname=str(found["hostname"]),
+    )
