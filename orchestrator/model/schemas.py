@@ -20,7 +20,6 @@ PUBLISHED: tuple[type[BaseModel], ...] = (
     record.Prepared,
     record.Sealed,
     report.RunReport,
-    source.SourceDocument,
     task.Brief,
     task.History,
     task.KeyCard,
@@ -36,9 +35,9 @@ PUBLISHED: tuple[type[BaseModel], ...] = (
 
 def schema_files() -> dict[str, bytes]:
     """Returns the file name and bytes of every published schema."""
+    schemas = {schema_name(document): document.model_json_schema() for document in PUBLISHED}
+    schemas["source"] = source.SOURCE.json_schema()
     return {
-        f"{schema_name(document)}.json": (
-            json.dumps(document.model_json_schema(), indent=2, sort_keys=True, ensure_ascii=False) + "\n"
-        ).encode()
-        for document in PUBLISHED
+        f"{name}.json": (json.dumps(schema, indent=2, sort_keys=True, ensure_ascii=False) + "\n").encode()
+        for name, schema in schemas.items()
     }

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field, RootModel
+from pydantic import Field, TypeAdapter, ValidationError
 
+from orchestrator.core.errors import DocumentError
+from orchestrator.core.strictjson import parse_json
 from orchestrator.model.base import Closed, Document, GitId, Sha256, Slug, Text
 
 
@@ -58,5 +60,18 @@ class PypiSdistSource(_Source):
 Source = VendoredSource | PypiSdistSource
 
 
-class SourceDocument(RootModel[Annotated[Source, Field(discriminator="kind")]]):
-    """The document form of the union; `kind` decides."""
+SOURCE: TypeAdapter[Source] = TypeAdapter(Annotated[Source, Field(discriminator="kind")])
+
+
+def parse_source(data: bytes, *, where: str) -> Source:
+    """Parses one source pin; `kind` decides which.
+
+    Raises:
+        DocumentError: not strict JSON, or no known kind of source.
+    """
+    parse_json(data, where=where)
+    try:
+        return SOURCE.validate_json(data)
+    except ValidationError as error:
+        problems = "; ".join(f"{'.'.join(map(str, e['loc'])) or 'document'}: {e['msg'].lower()}" for e in error.errors(include_url=False)[:8])
+        raise DocumentError("document-invalid", f"{where}: expected a valid source pin, found {problems}", hint="compare the document with schemas/source.json") from error

@@ -75,6 +75,7 @@ class Harvest(Document):
     tree: GitId
     diff_sha256: Sha256
     diff_bytes: int = Field(ge=0)
+    diff_truncated: bool
     changes: tuple[Change, ...]
     left_out: tuple[LeftOut, ...]
 

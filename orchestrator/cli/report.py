@@ -1,0 +1,20 @@
+"""Rebuilds report.json, report.txt and the table of a run from its record alone."""
+
+from __future__ import annotations
+
+import argparse
+
+from orchestrator.cli.session import finish
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Adds the options of the verb."""
+    parser.add_argument("run", metavar="RUN", nargs="?", default="latest", help="run id, folder, or latest")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Rebuilds and prints the report."""
+    from orchestrator.core.places import results_root
+    from orchestrator.pipeline.run import find_run
+
+    return finish(find_run(results_root(), arguments.run), as_json=arguments.json)

@@ -1,0 +1,51 @@
+"""Runs the whole main job offline: engine, images, plan, trials, verdicts, report.
+
+Three scripted agents (oracle, noop, follower) under every condition on the smoke tasks. It fails (exit
+1) when the wiring does not show what it must: oracle resolves all, noop none, follower none without
+memory and all with the curated file.
+"""
+
+from __future__ import annotations
+
+import argparse
+
+from orchestrator.cli import render
+from orchestrator.cli.session import finish, shown_path, write_report
+from orchestrator.core.errors import Negative
+from orchestrator.model.report import RunReport
+from orchestrator.pipeline.options import PlanRequest
+
+SMOKE_REQUEST = PlanRequest(agents=("oracle", "noop", "follower"), namespace="smoke")
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Adds the options of the verb."""
+    parser.add_argument("--workers", type=int, default=0, metavar="N", help="trials at a time (default: one per core)")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Sets everything up, runs, reports, and checks what a smoke run must show."""
+    from orchestrator.pipeline.setup import make_plan, start_run
+
+    progress = render.Progress()
+    plan = make_plan(SMOKE_REQUEST, progress.say, install=True)
+    folder = start_run(plan, progress=progress.say, live=progress.live, workers=arguments.workers)
+    finish_code = finish(folder, as_json=arguments.json)
+    wrong = unexpected(write_report(folder))
+    if wrong:
+        raise Negative("smoke-unexpected", "the smoke run does not show what it must: " + "; ".join(wrong), hint=f"read {shown_path(folder / 'report.json')}")
+    return finish_code
+
+
+def unexpected(report: RunReport) -> list[str]:
+    """Returns what differs from the outcome that a sound installation must give."""
+    wrong = []
+    for arm in report.arms:
+        must = {"oracle": arm.trials, "noop": 0}.get(arm.agent)
+        if arm.agent == "follower" and arm.condition_id == "no_memory":
+            must = 0
+        if arm.agent == "follower" and arm.condition_id == "curated_file_budgeted":
+            must = arm.trials
+        if must is not None and arm.resolved.passed != must:
+            wrong.append(f"{arm.agent} under {arm.condition_id}: expected {must}/{arm.trials} resolved, found {arm.resolved.passed}")
+    return wrong

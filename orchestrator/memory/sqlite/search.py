@@ -1,0 +1,49 @@
+"""Full-text search over captured events: BM25 of SQLite FTS5, ties broken by age.
+
+The query is plain words: every term is quoted, so no text can be taken for search syntax.
+"""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+from dataclasses import dataclass
+
+MAX_TERMS = 64
+_WORD = re.compile(r"[A-Za-z0-9]+")
+_CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+STOP_WORDS = frozenset(
+    "a about after all also an and any are as at be because been before being but by can could did do does for from "
+    "had has have how i if in into is it its just like make may more most must no not of on or our out over please "
+    "should so some such than that the their them then there these they this to up us use was we were what when where "
+    "which who will with would you your".split()
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """A captured event in rank order."""
+
+    event_id: str
+    at: str
+    role: str
+    text: str
+
+
+def query_terms(prompt: str) -> list[str]:
+    """Returns the distinct content words of a prompt in order; identifiers are cut into their words."""
+    words = [part.casefold() for word in _WORD.findall(prompt) for part in _CAMEL.split(word)]
+    return [w for w in dict.fromkeys(words) if len(w) > 1 and w not in STOP_WORDS][:MAX_TERMS]
+
+
+def search(store: sqlite3.Connection, prompt: str, k: int) -> list[Hit]:
+    """Returns the best k events for a prompt."""
+    terms = query_terms(prompt)
+    if not terms:
+        return []
+    rows = store.execute(
+        "SELECT c.event_id, c.at, c.role, c.text FROM captured_text f JOIN captured_events c ON c.ordinal = f.rowid "
+        "WHERE captured_text MATCH ? ORDER BY bm25(captured_text), c.ordinal LIMIT ?",
+        (" OR ".join(f'"{term}"' for term in terms), k),
+    ).fetchall()
+    return [Hit(*row) for row in rows]

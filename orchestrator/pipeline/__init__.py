@@ -1,0 +1,1 @@
+"""Composes the rooms: plan, trial, execution, image set-up, smoke."""

@@ -1,0 +1,76 @@
+"""Writes down each stage of an attempt before the next begins, and gives back what was written.
+
+After a crash the same calls return the recorded documents instead of running the stages again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from orchestrator.core.clock import monotonic_ms
+from orchestrator.ledger.blobs import BlobStore
+from orchestrator.ledger.chain import Ledger
+from orchestrator.ledger.history import AttemptRecord
+from orchestrator.model.base import Document
+from orchestrator.model.record import Artifact, Stage, StageDone
+
+D = TypeVar("D", bound=Document)
+
+
+class Journal:
+    """The stage records of one attempt."""
+
+    def __init__(
+        self, ledger: Ledger, blobs: BlobStore, trial: str, attempt: int, recorded: AttemptRecord | None = None
+    ) -> None:
+        self._ledger = ledger
+        self.blobs = blobs
+        self.trial = trial
+        self.attempt = attempt
+        self._recorded = dict(recorded.stages) if recorded else {}
+        self._artifacts: list[Artifact] = []
+        self._container_ms = 0
+        self.container_ms_total = 0
+
+    def has(self, stage: Stage) -> bool:
+        """Tells whether a stage was recorded by an earlier process."""
+        return stage in self._recorded
+
+    def keep(self, name: str, data: bytes) -> str:
+        """Stores a blob of the present stage and returns its SHA-256."""
+        sha256 = self.blobs.put(data)
+        self._artifacts.append(Artifact(name=name, sha256=sha256, bytes=len(data)))
+        return sha256
+
+    def spent(self, container_ms: int) -> None:
+        """Books container time on the present stage."""
+        self._container_ms += container_ms
+
+    def artifact(self, stage: Stage, name: str) -> bytes:
+        """Returns a blob of a recorded stage by name."""
+        found = next(item for item in self._recorded[stage].artifacts if item.name == name)
+        return self.blobs.get(found.sha256)
+
+    def step(self, stage: Stage, kind: type[D], run: Callable[[], D]) -> D:
+        """Returns the recorded document of a stage, or runs the stage and records it."""
+        recorded = self._recorded.get(stage)
+        if recorded is not None:
+            return kind.parse(self.blobs.get(recorded.document_sha256), where=f"{self.trial} {stage.value}")
+        self._artifacts = []
+        self._container_ms = 0
+        began = monotonic_ms()
+        document = run()
+        done = StageDone(
+            trial=self.trial,
+            attempt=self.attempt,
+            stage=stage,
+            document_sha256=self.blobs.put(document.canonical()),
+            artifacts=tuple(self._artifacts),
+            wall_ms=monotonic_ms() - began,
+            container_ms=self._container_ms,
+        )
+        self._ledger.append(done)
+        self._recorded[stage] = done
+        self.container_ms_total += self._container_ms
+        return document

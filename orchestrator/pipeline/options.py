@@ -1,0 +1,24 @@
+"""What a plan is asked for, as given on the command line."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+
+@dataclass(frozen=True, slots=True)
+class PlanRequest:
+    """The choice of suite, matrix and agents. Empty selections mean all of the task set or matrix."""
+
+    agents: tuple[str, ...]
+    suite: Literal["coding-v1"] = "coding-v1"
+    phase: Literal["local", "smoke", "official"] = "local"
+    namespace: str = "default"
+    task_set: Literal["smoke", "full"] = "smoke"
+    matrix: Literal["primary", "implemented", "all"] = "implemented"
+    conditions: tuple[str, ...] = ()
+    tasks: tuple[str, ...] = ()
+    epochs: int = 1
+    order_seed: int = 0
+    model: str | None = None
+    reasoning_effort: str | None = None

@@ -1,0 +1,140 @@
+"""Builds a plan: the same request over the same inputs gives the same bytes, anywhere.
+
+Reads fixtures and pins; takes image ids from the caller, which knows how images come to be. The order
+of the trials is drawn from the plan's own seed, so it is part of the digest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from orchestrator.agents.scripted import driver_for
+from orchestrator.core.canonical import sha256_hex
+from orchestrator.core.errors import UsageError
+from orchestrator.model.condition import Condition
+from orchestrator.model.plan import AgentPin, CuratedPin, ImagePin, Plan, Retry, TaskPin, Trial
+from orchestrator.pipeline.options import PlanRequest
+from orchestrator.sandbox.harden import profile_sha256
+from orchestrator.sources.loader import LoadedTask, list_tasks, load_conditions, load_curated, load_task
+from orchestrator.sources.revision import source_revision
+
+MAX_ATTEMPTS = 2
+
+ImagePins = Callable[[LoadedTask], tuple[ImagePin, ImagePin]]
+
+
+def build_plan(request: PlanRequest, *, fixtures: Path, images: Path, image_pins: ImagePins) -> Plan:
+    """Builds and validates a plan.
+
+    Args:
+        request: what is asked for.
+        fixtures: folder of tasks, sources, conditions and curated files.
+        images: folder of the image recipes; holds the scripted agents' program.
+        image_pins: gives (agent image, verifier image) of a task.
+
+    Raises:
+        UsageError: an unknown task, condition or agent, or a phase that this plan cannot have.
+        DocumentError: a fixture is invalid; curated files are checked here, before any run.
+    """
+    _check_phase(request)
+    conditions = _conditions(request, fixtures)
+    tasks = _tasks(request, fixtures)
+    agents = _agents(request, images)
+    curated = any(condition.adapter == "curated" for condition in conditions)
+    revision, dirty = source_revision()
+    return Plan(
+        suite=request.suite,
+        phase=request.phase,
+        namespace=request.namespace,
+        task_set=request.task_set,
+        matrix=request.matrix,
+        epochs=request.epochs,
+        order_seed=request.order_seed,
+        diagnostic=True,
+        source_revision=revision,
+        source_dirty=dirty,
+        agents=agents,
+        conditions=conditions,
+        curated=tuple(_curated_pin(fixtures, task) for task in tasks) if curated else (),
+        tasks=tuple(_task_pin(task, image_pins) for task in tasks),
+        profile_sha256=profile_sha256(),
+        retry=Retry(max_attempts=MAX_ATTEMPTS),
+        trials=_trials(request, tasks, conditions, agents),
+    )
+
+
+def _check_phase(request: PlanRequest) -> None:
+    if request.phase != "local":
+        raise UsageError(
+            "phase-needs-live-agent",
+            f"expected phase local for scripted agents, found {request.phase}: phases smoke and official spend money and need signed approval",
+            hint="use --phase local",
+        )
+    if request.model is not None or request.reasoning_effort is not None:
+        raise UsageError("agent-has-no-model", "expected no --model and no --reasoning-effort: scripted agents call no model", hint="leave both out")
+
+
+def _conditions(request: PlanRequest, fixtures: Path) -> tuple[Condition, ...]:
+    registry = load_conditions(fixtures)
+    if request.conditions:
+        known = {condition.id: condition for condition in registry.conditions}
+        for name in request.conditions:
+            if name not in known:
+                raise UsageError("condition-unknown", f"expected one of {', '.join(known)}, found {name!r}", hint="choose with --condition")
+        return tuple(c for c in registry.conditions if c.id in request.conditions)
+    if request.matrix == "primary":
+        return tuple(c for c in registry.conditions if c.role == "primary")
+    return registry.conditions
+
+
+def _tasks(request: PlanRequest, fixtures: Path) -> tuple[LoadedTask, ...]:
+    names = request.tasks or tuple(list_tasks(fixtures))
+    tasks = tuple(load_task(fixtures, name) for name in dict.fromkeys(names))
+    chosen = tuple(t for t in tasks if request.task_set == "full" or t.card.smoke or request.tasks)
+    if not chosen:
+        raise UsageError("no-tasks", f"expected at least one task in set {request.task_set}, found none", hint="run `memtrial tasks`")
+    return tuple(sorted(chosen, key=lambda task: task.card.id))
+
+
+def _agents(request: PlanRequest, images: Path) -> tuple[AgentPin, ...]:
+    program = sha256_hex((images / "agent" / "scripted.py").read_bytes())
+    names = tuple(dict.fromkeys(request.agents))
+    return tuple(AgentPin(name=driver_for(name).name, kind="scripted", program_sha256=program) for name in names)
+
+
+def _curated_pin(fixtures: Path, task: LoadedTask) -> CuratedPin:
+    curated = load_curated(fixtures, task.card.id)
+    return CuratedPin(
+        task_id=task.card.id,
+        file_sha256=curated.file_sha256,
+        log_sha256=curated.log_sha256,
+        curator_kind=curated.log.curator_kind,
+    )
+
+
+def _task_pin(task: LoadedTask, image_pins: ImagePins) -> TaskPin:
+    agent_image, verifier_image = image_pins(task)
+    return TaskPin(
+        digests=task.digests,
+        tree=task.source.expect.tree,
+        commit=task.source.expect.commit,
+        limits=task.brief.limits,
+        agent_image=agent_image,
+        verifier_image=verifier_image,
+    )
+
+
+def _trials(
+    request: PlanRequest, tasks: tuple[LoadedTask, ...], conditions: tuple[Condition, ...], agents: tuple[AgentPin, ...]
+) -> tuple[Trial, ...]:
+    cells = [
+        Trial(seq=0, task_id=task.card.id, condition_id=condition.id, agent=agent.name, epoch=epoch)
+        for task in tasks
+        for condition in conditions
+        for agent in agents
+        for epoch in range(1, request.epochs + 1)
+    ]
+    # A keyed hash orders the cells: reproducible anywhere, and arms interleave.
+    cells.sort(key=lambda cell: sha256_hex(f"{request.order_seed}|{cell.key}".encode()))
+    return tuple(cell.model_copy(update={"seq": seq}) for seq, cell in enumerate(cells))

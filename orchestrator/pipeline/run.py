@@ -1,0 +1,235 @@
+"""A run on disk: creating it, opening it again, and working its trials off with a pool of threads.
+
+`results/<run>/` holds plan.json, ledger.jsonl, blobs/ and the report. A trial ends in a verdict, in an
+infrastructure outcome (retried within the plan's policy, never scored), or is left for `resume`.
+"""
+
+from __future__ import annotations
+
+import secrets
+import threading
+from collections.abc import Callable
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass
+from pathlib import Path
+
+from orchestrator.core.clock import monotonic_ms, run_stamp
+from orchestrator.core.errors import DocumentError, IntegrityError, UsageError
+from orchestrator.core.files import write_atomic
+from orchestrator.ledger.blobs import BlobStore
+from orchestrator.ledger.chain import Ledger
+from orchestrator.ledger.history import AttemptRecord, RunRecord, replay
+from orchestrator.model.plan import Plan, Trial
+from orchestrator.model.record import AttemptEnded, AttemptStarted, RunEnded, RunResumed, RunStarted, Stage
+from orchestrator.model.verdict import Verdict
+from orchestrator.pipeline.journal import Journal
+from orchestrator.pipeline.stages import Bench
+from orchestrator.pipeline.trial import run_trial
+
+
+@dataclass(frozen=True, slots=True)
+class TrialEnd:
+    """What a finished trial tells the progress display."""
+
+    trial: Trial
+    done: int
+    total: int
+    verdict: Verdict | None
+    error: str | None
+    wall_ms: int
+
+
+MakeBench = Callable[[Trial], Bench]
+Progress = Callable[[TrialEnd], None]
+
+
+class Run:
+    """An open run. One process at a time."""
+
+    def __init__(self, folder: Path, plan: Plan, ledger: Ledger, record: RunRecord) -> None:
+        self.folder = folder
+        self.plan = plan
+        self.blobs = BlobStore(folder / "blobs")
+        self._ledger = ledger
+        self._record = record
+        self._stop = threading.Event()
+
+    @classmethod
+    def create(cls, results: Path, plan: Plan, *, engine: str, workers: int) -> Run:
+        """Makes the folder of a new run and points `latest` at it."""
+        plan_bytes = plan.canonical()
+        plan_sha256 = plan.digest_sha256()
+        run_id = f"{run_stamp().lower()}-{plan_sha256[:8]}-{secrets.token_hex(2)}"
+        folder = results / run_id
+        folder.mkdir(parents=True)
+        write_atomic(folder / "plan.json", plan_bytes)
+        ledger = Ledger.create(folder / "ledger.jsonl")
+        ledger.append(RunStarted(run_id=run_id, plan_sha256=plan_sha256, engine=engine, workers=workers))
+        point_latest(results, run_id)
+        return cls(folder, plan, ledger, RunRecord())
+
+    @classmethod
+    def resume(cls, folder: Path) -> Run:
+        """Opens an unfinished run, repairs a torn last line, and closes attempts that cannot go on.
+
+        Raises:
+            DocumentError: the plan is missing or invalid.
+            IntegrityError: plan or ledger are not the recorded ones.
+        """
+        plan = read_plan(folder / "plan.json")
+        ledger, entries, torn = Ledger.open_for_append(folder / "ledger.jsonl", repair=True)
+        record = replay(entries)
+        check_plan_is_recorded(plan, record, folder)
+        ledger.append(RunResumed(torn_tail_bytes=torn))
+        run = cls(folder, plan, ledger, record)
+        run._close_interrupted()
+        return run
+
+    def _close_interrupted(self) -> None:
+        """An attempt that died before its harvest cannot go on: its containers are gone."""
+        for key, trial in self._record.trials.items():
+            attempt = trial.open_attempt
+            if attempt is None or Stage.HARVEST in attempt.stages:
+                continue
+            ended = AttemptEnded(
+                trial=key, attempt=attempt.number, outcome="interrupted", verdict_sha256=None,
+                error_reference="orchestrator-died", error="the orchestrator ended in the middle of this attempt",
+                wall_ms=0, container_ms=0,
+            )
+            self._ledger.append(ended)
+            attempt.ended = ended
+
+    def pending(self) -> list[Trial]:
+        """Returns the trials without a verdict, in the plan's order."""
+        return [trial for trial in self.plan.trials if self._record.trial(trial.key).completed is None]
+
+    def stop(self) -> None:
+        """Lets running trials end and begins no other."""
+        self._stop.set()
+
+    def execute(self, make_bench: MakeBench, *, workers: int, progress: Progress) -> int:
+        """Works off the pending trials; returns how many are still without a verdict."""
+        began = monotonic_ms()
+        todo = self.pending()
+        total = len(self.plan.trials)
+        done = total - len(todo)
+        waiting: set[Future[TrialEnd]] = set()
+        queue = iter(todo)
+        with ThreadPoolExecutor(max_workers=workers, thread_name_prefix="trial") as pool:
+            try:
+                exhausted = False
+                while waiting or not exhausted:
+                    while not exhausted and len(waiting) < workers and not self._stop.is_set():
+                        trial = next(queue, None)
+                        exhausted = trial is None
+                        if trial is not None:
+                            waiting.add(pool.submit(self._trial, trial, make_bench))
+                    exhausted = exhausted or self._stop.is_set()
+                    finished, waiting = wait(waiting, return_when=FIRST_COMPLETED) if waiting else (set(), set())
+                    for future in finished:
+                        end = future.result()
+                        done += 1
+                        progress(TrialEnd(end.trial, done, total, end.verdict, end.error, end.wall_ms))
+            except BaseException:
+                self._stop.set()
+                raise
+        left = len(self.pending())
+        self._ledger.append(RunEnded(trials=total, completed=total - left, wall_ms=monotonic_ms() - began))
+        return left
+
+    def _trial(self, trial: Trial, make_bench: MakeBench) -> TrialEnd:
+        """Runs attempts of one trial until one completes or the policy is used up."""
+        record = self._record.trials.setdefault(trial.key, self._record.trial(trial.key))
+        began = monotonic_ms()
+        error: str | None = None
+        failed = sum(1 for a in record.attempts if a.ended and a.ended.outcome == "infra_error")
+        while failed < self.plan.retry.max_attempts and not self._stop.is_set():
+            half_way = record.open_attempt
+            number = half_way.number if half_way else len(record.attempts) + 1
+            attempt = half_way or AttemptRecord(number)
+            if half_way is None:
+                self._ledger.append(AttemptStarted(trial=trial.key, attempt=number))
+                record.attempts.append(attempt)
+            journal = Journal(self._ledger, self.blobs, trial.key, number, attempt)
+            verdict, fault = self._attempt(trial, make_bench, journal, attempt)
+            if verdict is not None:
+                return TrialEnd(trial, 0, 0, verdict, None, monotonic_ms() - began)
+            failed += 1
+            error = str(fault)
+        return TrialEnd(trial, 0, 0, None, error or "interrupted", monotonic_ms() - began)
+
+    def _attempt(
+        self, trial: Trial, make_bench: MakeBench, journal: Journal, attempt: AttemptRecord
+    ) -> tuple[Verdict | None, Exception | None]:
+        """The attempt boundary: whatever goes wrong here is an infrastructure outcome, never a verdict."""
+        began = monotonic_ms()
+        verdict: Verdict | None = None
+        fault: Exception | None = None
+        try:
+            verdict = run_trial(make_bench(trial), journal)
+        except Exception as error:  # noqa: BLE001 - the attempt boundary, one of the three named places
+            fault = error
+        interrupted = fault is not None and self._stop.is_set()
+        ended = AttemptEnded(
+            trial=trial.key,
+            attempt=journal.attempt,
+            outcome="completed" if verdict else "interrupted" if interrupted else "infra_error",
+            verdict_sha256=verdict.digest_sha256() if verdict else None,
+            error_reference=None if fault is None else getattr(fault, "reference", type(fault).__name__.lower()),
+            error=None if fault is None else f"{type(fault).__name__}: {fault}"[:2000],
+            wall_ms=monotonic_ms() - began,
+            container_ms=journal.container_ms_total,
+        )
+        self._ledger.append(ended)
+        attempt.ended = ended
+        return verdict, fault
+
+    def close(self) -> None:
+        """Lets go of the ledger."""
+        self._ledger.close()
+
+
+def read_plan(path: Path) -> Plan:
+    """Reads a plan file, whose bytes must be canonical.
+
+    Raises:
+        UsageError: there is no such file.
+        DocumentError: it is not a plan, or not its canonical bytes.
+    """
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise UsageError("plan-missing", f"expected a plan file, found none at {path}", hint="make one with `memtrial plan --agent oracle --out plan.json`") from error
+    plan = Plan.parse(data.rstrip(b"\n"), where=path.name)
+    if plan.canonical() != data.rstrip(b"\n"):
+        raise DocumentError(
+            "plan-not-canonical",
+            f"{path.name}: expected RFC 8785 bytes, found other spacing or order",
+            hint="make the plan with `memtrial plan` and do not edit it",
+        )
+    return plan
+
+
+def check_plan_is_recorded(plan: Plan, record: RunRecord, folder: Path) -> None:
+    """Refuses a run whose plan is not the one that its ledger began with."""
+    if record.started is None or record.started.plan_sha256 != plan.digest_sha256():
+        raise IntegrityError("plan-changed", f"{folder.name}: expected the plan that the ledger began with, found {plan.digest_sha256()[:16]}", hint="restore plan.json from a copy")
+
+
+def point_latest(results: Path, run_id: str) -> None:
+    """Points `results/latest` at a run, in one step."""
+    temporary = results / f".latest.{secrets.token_hex(4)}"
+    temporary.symlink_to(run_id)
+    temporary.replace(results / "latest")
+
+
+def find_run(results: Path, name: str) -> Path:
+    """Returns the folder of a run given by id, by path, or as `latest`.
+
+    Raises:
+        UsageError: there is none.
+    """
+    for folder in (results / name, Path(name)):
+        if (folder / "ledger.jsonl").is_file():
+            return folder.resolve()
+    raise UsageError("run-unknown", f"expected a run id, a folder or 'latest', found {name!r}", hint=f"list {results} for the runs that there are")

@@ -1,0 +1,211 @@
+"""Brings everything together for the verbs: engine, images, plan, and running a plan to its report.
+
+The one place that knows which adapter, driver and sandbox are behind the ports.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import docker
+
+from orchestrator.core.errors import DocumentError, IntegrityError
+from orchestrator.core.files import write_atomic
+from orchestrator.core.places import cache_root, fixtures_root, images_root, local_lock_path, results_root
+from orchestrator.memory.curated import CuratedAdapter
+from orchestrator.memory.none import NoMemoryAdapter
+from orchestrator.memory.raw_fts import RawFtsAdapter
+from orchestrator.memory.tokens import TokenCounter
+from orchestrator.model.plan import ImagePin, Plan, Trial
+from orchestrator.pipeline.options import PlanRequest
+from orchestrator.pipeline.plan import build_plan
+from orchestrator.pipeline.run import Run, TrialEnd
+from orchestrator.pipeline.stages import Bench
+from orchestrator.protocols import MemoryAdapter
+from orchestrator.sandbox.adapter import DockerSandbox
+from orchestrator.sandbox.base import ensure_base
+from orchestrator.sandbox.engine import connect, describe, ensure_engine
+from orchestrator.sandbox.identity import installation_id
+from orchestrator.sandbox.images import ImageSet, assemble, ensure_loaded, lock_of, pin, task_images
+from orchestrator.sandbox.layers import ImageSpec
+from orchestrator.sandbox.reaper import reap
+from orchestrator.sources.checkout import materialise, repository_entries
+from orchestrator.sources.fetch import PinnedFile, fetch
+from orchestrator.sources.loader import LoadedTask, check_against_checkout, list_tasks, load_curated, load_task
+
+Say = Callable[[str], None]
+
+
+def _shared_images(client: docker.DockerClient | None, say: Say) -> ImageSet:
+    cache = cache_root()
+    images = images_root()
+    base = ensure_base(client, images, cache, local_lock_path(), say)
+    shared = assemble(base, images, lambda project, hashes: fetch(PinnedFile(project, hashes, "-none-any.whl"), cache))
+    lock = lock_of(base, shared, images).canonical() + b"\n"
+    committed = images / "lock.json"
+    if not committed.exists() or committed.read_bytes() != lock:
+        write_atomic(local_lock_path(), lock)
+    return shared
+
+
+def _images_of(task: LoadedTask, shared: ImageSet) -> tuple[ImageSpec, ImageSpec]:
+    checkout = materialise(task.source, fixtures=fixtures_root(), cache=cache_root())
+    check_against_checkout(task, checkout)
+    return task_images(shared, (*checkout.entries, *repository_entries(checkout)))
+
+
+def make_images(say: Say, *, write_lock_file: bool) -> dict[str, str]:
+    """Makes every image that is missing; returns their ids by name."""
+    client = ensure_engine(say, allow_install=True)
+    shared = _shared_images(client, say)
+    made: dict[str, str] = {}
+    for name, spec in shared.named().items():
+        ensure_loaded(client, name, spec, say)
+        made[name] = spec.image_id
+    for task_id in list_tasks(fixtures_root()):
+        for role, spec in zip(("agent", "verifier"), _images_of(load_task(fixtures_root(), task_id), shared), strict=True):
+            ensure_loaded(client, f"{task_id}-{role}", spec, say)
+            made[f"{task_id}-{role}"] = spec.image_id
+    if write_lock_file:
+        base = ensure_base(client, images_root(), cache_root(), local_lock_path(), say)
+        write_atomic(images_root() / "lock.json", lock_of(base, shared, images_root()).canonical() + b"\n")
+        local_lock_path().unlink(missing_ok=True)
+    return made
+
+
+def make_plan(request: PlanRequest, say: Say, *, install: bool = False, offline: bool = False) -> Plan:
+    """Builds a plan and makes the images that it names.
+
+    Args:
+        request: what is asked for.
+        say: progress lines.
+        install: set an engine up if there is none.
+        offline: use no engine and make no image; ids are computed.
+
+    Raises:
+        MemtrialError: anything that makes the plan impossible.
+    """
+    client = None if offline else ensure_engine(say, allow_install=install)
+    shared = _shared_images(client, say)
+
+    def image_pins(task: LoadedTask) -> tuple[ImagePin, ImagePin]:
+        specs = _images_of(task, shared)
+        if client is not None:
+            for role, spec in zip(("agent", "verifier"), specs, strict=True):
+                ensure_loaded(client, f"{task.card.id}-{role}", spec, say)
+        return pin(specs[0]), pin(specs[1])
+
+    return build_plan(request, fixtures=fixtures_root(), images=images_root(), image_pins=image_pins)
+
+
+class _Benches:
+    """Makes the bench of each trial: loads tasks once, picks the adapter of the condition."""
+
+    def __init__(self, plan: Plan, sandbox: DockerSandbox) -> None:
+        fixtures = fixtures_root()
+        self._plan = plan
+        self._plan_sha256 = plan.digest_sha256()
+        self._sandbox = sandbox
+        self._counter = TokenCounter()
+        self._tasks = {task.digests.id: load_task(fixtures, task.digests.id) for task in plan.tasks}
+        self._adapters = {c.id: self._adapter(c.adapter, fixtures) for c in plan.conditions}
+
+    def _adapter(self, adapter: str, fixtures: Path) -> MemoryAdapter:
+        if adapter == "none":
+            return NoMemoryAdapter()
+        if adapter == "raw_fts":
+            return RawFtsAdapter()
+        files = {}
+        for curated in self._plan.curated:
+            found = load_curated(fixtures, curated.task_id)
+            if (found.file_sha256, found.log_sha256) != (curated.file_sha256, curated.log_sha256):
+                raise IntegrityError("curated-file-changed", f"curated file of {curated.task_id}: expected the bytes of the plan, found others", hint="restore the file, or make a new plan")
+            files[curated.task_id] = found.text
+        return CuratedAdapter(files)
+
+    def __call__(self, trial: Trial) -> Bench:
+        """Returns the bench of a trial."""
+        return Bench(
+            plan=self._plan,
+            plan_sha256=self._plan_sha256,
+            trial=trial,
+            task=self._tasks[trial.task_id],
+            adapter=self._adapters[trial.condition_id],
+            sandbox=self._sandbox,
+            counter=self._counter,
+        )
+
+
+def start_run(plan: Plan, *, progress: Say, live: Say, workers: int) -> Path:
+    """Runs a plan in a new folder and returns it."""
+    client = connect()
+    _check_plan_fits(plan)
+    workers = workers or os.cpu_count() or 1
+    run = Run.create(results_root(), plan, engine=describe(client), workers=workers)
+    progress(f"run {run.folder.name}: {len(plan.trials)} trials with {workers} workers")
+    _work(run, client, progress, live, workers)
+    return run.folder
+
+
+def resume_run(folder: Path, *, progress: Say, live: Say, workers: int) -> None:
+    """Takes a run up again where it stopped."""
+    client = connect()
+    run = Run.resume(folder)
+    _check_plan_fits(run.plan)
+    progress(f"run {folder.name}: {len(run.pending())} of {len(run.plan.trials)} trials left")
+    _work(run, client, progress, live, workers or os.cpu_count() or 1)
+
+
+def _check_plan_fits(plan: Plan) -> None:
+    """Refuses fixtures that are not the ones the plan pins, before anything runs."""
+    for task in plan.tasks:
+        if load_task(fixtures_root(), task.digests.id).digests != task.digests:
+            raise DocumentError("plan-does-not-fit", f"task {task.digests.id}: expected the files that the plan pins, found others", hint="restore the fixtures, or make a new plan with `memtrial plan`")
+
+
+def _work(run: Run, client: docker.DockerClient, progress: Say, live: Say, workers: int) -> None:
+    installation = installation_id(cache_root())
+    reaped = reap(client, installation)
+    if reaped.total:
+        progress(f"cleaned up after a dead run: {reaped.containers} containers, {reaped.volumes} volumes")
+    sandbox = DockerSandbox(client, installation)
+
+    def show(end: TrialEnd) -> None:
+        outcome = "no verdict" if end.verdict is None else "resolved" if end.verdict.resolved else f"unresolved ({end.verdict.failure_reason})"
+        progress(f"[{end.done:>3}/{end.total}] {end.trial.key:<64} {outcome}, {end.wall_ms / 1000:.1f} s" + (f": {end.error}" if end.error else ""))
+        live(f"[{end.done}/{end.total}] working")
+
+    try:
+        with _stoppable(run, sandbox):
+            run.execute(_Benches(run.plan, sandbox), workers=workers, progress=show)
+    finally:
+        run.close()
+        reap(client, installation)
+
+
+@contextmanager
+def _stoppable(run: Run, sandbox: DockerSandbox) -> Iterator[None]:
+    """On Ctrl-C or SIGTERM: begins no further trial, kills what runs, records, cleans up, then ends."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    stopped = threading.Event()
+
+    def stop(_number: int, _frame: object) -> None:
+        stopped.set()
+        run.stop()
+        threading.Thread(target=sandbox.abort, daemon=True).start()
+
+    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    if stopped.is_set():
+        raise KeyboardInterrupt

@@ -1,0 +1,208 @@
+"""The stages of a trial. Each gets what it may see: memory the History, the agent the prompt, graders the Key."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from typing import Literal
+
+from orchestrator.agents.scripted import driver_for
+from orchestrator.core.errors import IntegrityError
+from orchestrator.memory.compile import compile_injection, final_prompt
+from orchestrator.memory.tokens import TokenCounter
+from orchestrator.model.condition import Condition
+from orchestrator.model.memory import Injection, Remembered
+from orchestrator.model.plan import Plan, TaskPin, Trial
+from orchestrator.model.record import Prepared, Sealed, Stage
+from orchestrator.model.verdict import Acted, Harvest, TestReport, Verdict
+from orchestrator.pipeline.journal import Journal
+from orchestrator.protocols import Inventory, MemoryAdapter, Sandbox, VerifyJob, Workspace
+from orchestrator.scoring.runners import command_for, normalise
+from orchestrator.scoring.verdict import grade as grade_reports
+from orchestrator.sources.loader import LoadedTask
+
+
+@dataclass(slots=True)
+class Bench:
+    """What one trial works with: its cell of the plan, its task, its ports."""
+
+    plan: Plan
+    plan_sha256: str
+    trial: Trial
+    task: LoadedTask
+    adapter: MemoryAdapter
+    sandbox: Sandbox
+    counter: TokenCounter
+    workspace: Workspace | None = field(default=None)
+
+    @property
+    def pin(self) -> TaskPin:
+        """The task as the plan pins it."""
+        return self.plan.task(self.trial.task_id)
+
+    @property
+    def condition(self) -> Condition:
+        """The trial's arm."""
+        return self.plan.condition(self.trial.condition_id)
+
+
+def prepare(bench: Bench, journal: Journal, containers: ExitStack) -> Prepared:
+    """Starts the containers and checks that they hold what the plan says and nothing else."""
+    if bench.task.digests != bench.pin.digests:
+        raise IntegrityError(
+            "task-changed",
+            f"task {bench.trial.task_id}: expected the digests of the plan, found other files",
+            hint="restore the fixtures, or make a new plan with `memtrial plan`",
+        )
+    bench.workspace = containers.enter_context(bench.sandbox.open(bench.pin, trial=bench.trial.key))
+    check_inventory(bench.workspace.inventory)
+    journal.spent(bench.workspace.container_ms())
+    return Prepared(
+        task_id=bench.trial.task_id,
+        agent_image=bench.pin.agent_image.id,
+        verifier_image=bench.pin.verifier_image.id,
+        tree=bench.pin.tree,
+        profile_sha256=bench.plan.profile_sha256,
+    )
+
+
+def check_inventory(inventory: Inventory) -> None:
+    """Refuses a container that is not as empty and powerless as promised.
+
+    Raises:
+        IntegrityError: something was there before the agent, or the container can do more than it should.
+    """
+    found = {
+        "files in HOME": list(inventory.home_entries),
+        "files in /tmp": list(inventory.temporary_entries),
+        "network interfaces": [name for name in inventory.interfaces if name != "lo"],
+        "capabilities": [] if set(inventory.capabilities_effective) == {"0"} else [inventory.capabilities_effective],
+        "root": ["uid 0"] if inventory.uid == 0 else [],
+    }
+    wrong = {name: values for name, values in found.items() if values}
+    if wrong:
+        raise IntegrityError("container-not-clean", f"expected an empty, powerless container, found {wrong}", hint="run `memtrial doctor`")
+
+
+def remember(bench: Bench, journal: Journal) -> Remembered:
+    """Drives the memory system from raw history to ranked items. It never sees the Key."""
+    remembered = bench.adapter.remember(bench.condition, bench.task.history, bench.task.brief.prompt)
+    journal.keep("items", b"\n".join(item.canonical() for item in remembered.items))
+    return remembered
+
+
+def inject(bench: Bench, remembered: Remembered) -> Injection:
+    """Compiles the items under the budget; the one path that every condition's bytes take."""
+    return compile_injection(remembered, bench.condition, bench.task.brief.prompt, bench.counter)
+
+
+def act(bench: Bench, journal: Journal, injection: Injection) -> Acted:
+    """Runs the agent with the joined prompt."""
+    workspace = _open(bench)
+    before_ms = workspace.container_ms()
+    driver = driver_for(bench.trial.agent)
+    outcome = workspace.act(driver.launch(final_prompt(injection, bench.task.brief.prompt), bench.task.rehearsal))
+    journal.spent(workspace.container_ms() - before_ms)
+    return Acted(
+        agent=bench.trial.agent,
+        ended=outcome.ended,
+        exit_code=outcome.exit_code,
+        output_sha256=journal.keep("output", outcome.output),
+        output_bytes=len(outcome.output),
+        output_truncated=outcome.output_truncated,
+    )
+
+
+def harvest(bench: Bench, journal: Journal) -> Harvest:
+    """Takes the diff out, after nothing of the agent is alive."""
+    workspace = _open(bench)
+    before_ms = workspace.container_ms()
+    outcome = workspace.harvest()
+    journal.spent(workspace.container_ms() - before_ms)
+    return Harvest(
+        pinned_tree=bench.pin.tree,
+        tree=outcome.tree,
+        diff_sha256=journal.keep("diff", outcome.diff),
+        diff_bytes=len(outcome.diff),
+        changes=outcome.changes,
+        left_out=outcome.left_out,
+        diff_truncated=outcome.diff_truncated,
+    )
+
+
+def grade(bench: Bench, journal: Journal, injection: Injection, acted: Acted, harvested: Harvest) -> Verdict:
+    """Runs the suite twice in fresh containers and judges: P2P without hidden tests, F2P with them."""
+    diff = journal.artifact(Stage.HARVEST, "diff")
+    with ThreadPoolExecutor(max_workers=2, thread_name_prefix="verify") as pool:
+        phases: tuple[Literal["pass_to_pass", "fail_to_pass"], ...] = ("pass_to_pass", "fail_to_pass")
+        jobs = [pool.submit(_verify, bench, phase, harvested, diff) for phase in phases]
+        results = [job.result() for job in jobs]
+    for phase, (report, raw, log, _) in zip(phases, results, strict=True):
+        name = phase.replace("_", "-")
+        journal.keep(f"{name}-report", raw)
+        journal.keep(f"{name}-log", log)
+        journal.keep(f"{name}-tests", report.canonical())
+    journal.spent(max(container_ms for _, _, _, container_ms in results))
+    return grade_reports(
+        trial=bench.trial,
+        key=bench.task.key,
+        brief=bench.task.brief,
+        acted=acted,
+        harvest=harvested,
+        injection=injection,
+        diff=diff,
+        pass_to_pass=results[0][0],
+        fail_to_pass=results[1][0],
+        diagnostic=bench.plan.diagnostic,
+    )
+
+
+def _verify(
+    bench: Bench, phase: Literal["pass_to_pass", "fail_to_pass"], harvested: Harvest, diff: bytes
+) -> tuple[TestReport, bytes, bytes, int]:
+    runner = bench.task.card.runner
+    hidden = tuple((file.path, file.text) for file in bench.task.key.hidden_files) if phase == "fail_to_pass" else ()
+    command = command_for(runner, phase, tuple(path for path, _ in hidden))
+    job = VerifyJob(
+        phase=phase,
+        task=bench.pin,
+        expect_tree=harvested.tree,
+        diff=diff,
+        hidden_files=hidden,
+        source_roots=runner.source_roots,
+        argv=command.argv,
+        environment=command.environment,
+        timeout_s=runner.timeout_s,
+    )
+    if harvested.diff_truncated:
+        return _not_run(phase, "the diff is larger than its limit"), b"", b"", 0
+    outcome, container_ms = bench.sandbox.verify(job, trial=bench.trial.key)
+    return normalise(outcome, phase), outcome.report or b"", outcome.log, container_ms
+
+
+def _not_run(phase: Literal["pass_to_pass", "fail_to_pass"], why: str) -> TestReport:
+    return TestReport(runner="pytest", phase=phase, compiled=False, compile_error=why, timed_out=False, exit_code=None, tests=())
+
+
+def seal(
+    bench: Bench, trial: str, prepared: Prepared, remembered: Remembered, injection: Injection,
+    acted: Acted, harvested: Harvest, verdict: Verdict,
+) -> Sealed:
+    """Binds the documents of the trial to one another and to the plan."""
+    return Sealed(
+        trial=trial,
+        plan_sha256=bench.plan_sha256,
+        prepared_sha256=prepared.digest_sha256(),
+        remembered_sha256=remembered.digest_sha256(),
+        injection_sha256=injection.digest_sha256(),
+        acted_sha256=acted.digest_sha256(),
+        harvest_sha256=harvested.digest_sha256(),
+        verdict_sha256=verdict.digest_sha256(),
+    )
+
+
+def _open(bench: Bench) -> Workspace:
+    if bench.workspace is None:
+        raise IntegrityError("workspace-not-open", "the agent's containers are gone", hint="run `memtrial resume`")
+    return bench.workspace

@@ -1,0 +1,37 @@
+"""One trial, top to bottom: prepare, remember, inject, act, harvest, grade, seal.
+
+Each line takes frozen documents and gives one; it is written down before the next line runs. Nothing
+here knows Docker, SQLite or pytest.
+"""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+
+from orchestrator.model.memory import Injection, Remembered
+from orchestrator.model.record import Prepared, Sealed, Stage
+from orchestrator.model.verdict import Acted, Harvest, Verdict
+from orchestrator.pipeline import stages
+from orchestrator.pipeline.journal import Journal
+from orchestrator.pipeline.stages import Bench
+
+
+def run_trial(bench: Bench, journal: Journal) -> Verdict:
+    """Runs one attempt of a trial to its verdict; recorded stages are not run again.
+
+    Raises:
+        MemtrialError: an infrastructure outcome; there is no verdict then.
+    """
+    with ExitStack() as containers:
+        prepared = journal.step(Stage.PREPARE, Prepared, lambda: stages.prepare(bench, journal, containers))
+        remembered = journal.step(Stage.REMEMBER, Remembered, lambda: stages.remember(bench, journal))
+        injection = journal.step(Stage.INJECT, Injection, lambda: stages.inject(bench, remembered))
+        acted = journal.step(Stage.ACT, Acted, lambda: stages.act(bench, journal, injection))
+        harvest = journal.step(Stage.HARVEST, Harvest, lambda: stages.harvest(bench, journal))
+    verdict = journal.step(Stage.GRADE, Verdict, lambda: stages.grade(bench, journal, injection, acted, harvest))
+    journal.step(
+        Stage.SEAL,
+        Sealed,
+        lambda: stages.seal(bench, journal.trial, prepared, remembered, injection, acted, harvest, verdict),
+    )
+    return verdict

@@ -1,0 +1,1 @@
+"""Builds reports from the record alone: plan, ledger, blobs."""

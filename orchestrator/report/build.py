@@ -1,0 +1,150 @@
+"""Recomputes a run's report from plan, ledger and blobs. Two builds of one record give the same bytes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median_low
+
+from orchestrator.core.errors import IntegrityError
+from orchestrator.ledger.blobs import BlobStore
+from orchestrator.ledger.chain import read_entries
+from orchestrator.ledger.history import RunRecord, TrialRecord, replay
+from orchestrator.model.memory import Injection
+from orchestrator.model.plan import Plan, Trial
+from orchestrator.model.record import Stage
+from orchestrator.model.report import ArmRow, Count, ReasonCount, RunReport, TrialRow
+from orchestrator.model.verdict import MEMORY_REASONS, FailureReason, Tally, Verdict
+from orchestrator.report.explain import why
+
+
+@dataclass(frozen=True, slots=True)
+class Graded:
+    """A trial with what its record holds."""
+
+    trial: Trial
+    record: TrialRecord
+    verdict: Verdict | None
+    injection: Injection | None
+
+    @property
+    def wall_ms(self) -> int:
+        """Wall time of all attempts."""
+        return sum(a.ended.wall_ms for a in self.record.attempts if a.ended)
+
+    @property
+    def container_ms(self) -> int:
+        """Container time of all attempts."""
+        return sum(a.ended.container_ms for a in self.record.attempts if a.ended)
+
+
+def build_report(folder: Path) -> RunReport:
+    """Builds the report of a run folder.
+
+    Raises:
+        IntegrityError: plan, ledger and blobs do not belong together.
+        DocumentError: one of them is malformed.
+    """
+    plan = Plan.parse((folder / "plan.json").read_bytes(), where="plan.json")
+    entries, head, _ = read_entries(folder / "ledger.jsonl")
+    run = replay(entries)
+    if run.started is None or run.started.plan_sha256 != plan.digest_sha256():
+        raise IntegrityError("plan-changed", f"{folder.name}: expected the plan that the ledger began with, found {plan.digest_sha256()[:16]}", hint="restore plan.json from a copy")
+    blobs = BlobStore(folder / "blobs")
+    graded = [_graded(trial, run, blobs) for trial in sorted(plan.trials, key=lambda t: t.key)]
+    return RunReport(
+        run_id=run.started.run_id,
+        plan_sha256=run.started.plan_sha256,
+        ledger_head_sha256=head,
+        source_revision=plan.source_revision,
+        source_dirty=plan.source_dirty,
+        diagnostic=plan.diagnostic,
+        complete=all(item.verdict is not None for item in graded),
+        arms=tuple(
+            _arm(agent.name, condition.id, [g for g in graded if (g.trial.agent, g.trial.condition_id) == (agent.name, condition.id)])
+            for agent in plan.agents
+            for condition in plan.conditions
+        ),
+        trials=tuple(_row(item) for item in graded),
+        wall_ms=sum(end.wall_ms for end in run.ended),
+        container_ms=sum(item.container_ms for item in graded),
+        workers=run.started.workers,
+        limitations=limitations(plan),
+    )
+
+
+def _graded(trial: Trial, run: RunRecord, blobs: BlobStore) -> Graded:
+    record = run.trial(trial.key)
+    attempt = record.completed
+    if attempt is None or attempt.ended is None:
+        return Graded(trial, record, None, None)
+    verdict = Verdict.parse(blobs.get(attempt.stages[Stage.GRADE].document_sha256), where=f"verdict of {trial.key}")
+    injection = Injection.parse(blobs.get(attempt.stages[Stage.INJECT].document_sha256), where=f"injection of {trial.key}")
+    named = (verdict.task_id, verdict.condition_id, verdict.agent, verdict.epoch)
+    if attempt.ended.verdict_sha256 != verdict.digest_sha256() or named != (trial.task_id, trial.condition_id, trial.agent, trial.epoch):
+        raise IntegrityError("verdict-mismatch", f"{trial.key}: expected its own verdict, found one of {'/'.join(map(str, named))}", hint="restore the results folder from a copy")
+    return Graded(trial, record, verdict, injection)
+
+
+def _arm(agent: str, condition_id: str, items: list[Graded]) -> ArmRow:
+    verdicts = [item.verdict for item in items if item.verdict is not None]
+    reasons = Counter(v.failure_reason for v in verdicts if v.failure_reason is not None)
+    attempts = [attempt for item in items for attempt in item.record.attempts]
+    return ArmRow(
+        agent=agent,
+        condition_id=condition_id,
+        trials=len(items),
+        verdicts=len(verdicts),
+        resolved=Count(passed=sum(v.resolved for v in verdicts), of=len(verdicts)),
+        fail_to_pass=_sum([t for v in verdicts for t in (v.fail_to_pass_capability, v.fail_to_pass_memory)]),
+        fail_to_pass_memory=_sum([v.fail_to_pass_memory for v in verdicts]),
+        pass_to_pass=_sum([v.pass_to_pass for v in verdicts]),
+        memory_tokens_median=median_low([i.injection.tokens for i in items if i.injection] or [0]),
+        wall_ms_median=median_low([item.wall_ms for item in items if item.verdict] or [0]),
+        failure_counts=_counts({r: n for r, n in reasons.items() if r not in MEMORY_REASONS}),
+        memory_failure_counts=_counts({r: n for r, n in reasons.items() if r in MEMORY_REASONS}),
+        attempts=len(attempts),
+        infra_errors=sum(1 for a in attempts if a.ended and a.ended.outcome == "infra_error"),
+    )
+
+
+def _sum(tallies: list[Tally]) -> Count:
+    return Count(passed=sum(t.passed for t in tallies), of=sum(t.expected for t in tallies))
+
+
+def _counts(reasons: dict[FailureReason, int]) -> tuple[ReasonCount, ...]:
+    return tuple(ReasonCount(reason=reason, count=reasons[reason]) for reason in sorted(reasons))
+
+
+def _row(item: Graded) -> TrialRow:
+    verdict = item.verdict
+    last = next((a.ended for a in reversed(item.record.attempts) if a.ended), None)
+    return TrialRow(
+        trial=item.trial.key,
+        task_id=item.trial.task_id,
+        condition_id=item.trial.condition_id,
+        agent=item.trial.agent,
+        epoch=item.trial.epoch,
+        status="no_verdict" if verdict is None else "resolved" if verdict.resolved else "unresolved",
+        failure_reason=verdict.failure_reason if verdict else None,
+        why=why(verdict) if verdict else (last.error if last and last.error else "not run yet"),
+        memory_tokens=item.injection.tokens if item.injection else None,
+        verdict_sha256=verdict.digest_sha256() if verdict else None,
+        attempts=len(item.record.attempts),
+        wall_ms=item.wall_ms,
+        container_ms=item.container_ms,
+    )
+
+
+def limitations(plan: Plan) -> tuple[str, ...]:
+    """Returns what a run of this plan does not show, in words."""
+    said = []
+    if plan.diagnostic:
+        said.append("Scripted agents know the answer: this run shows that the wiring works, not that memory helps a model.")
+    if any(pin.curator_kind == "synthetic" for pin in plan.curated):
+        said.append("The curated files are synthetic: no person kept them, so no maintenance time is known and no claim can rest on them.")
+    if plan.epochs == 1:
+        said.append("One epoch: nothing is known about run-to-run noise.")
+    said.append(f"{len(plan.tasks)} tasks: too few for any claim about memory in general; tasks are not calibrated on live agents.")
+    return tuple(said)

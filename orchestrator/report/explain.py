@@ -1,0 +1,36 @@
+"""One plain sentence on why a trial ended as it did, from its verdict alone."""
+
+from __future__ import annotations
+
+from orchestrator.model.verdict import Tally, Verdict
+
+
+def why(verdict: Verdict) -> str:
+    """Returns the sentence for a verdict."""
+    if verdict.resolved:
+        return "all hidden tests and the base suite pass"
+    parts = []
+    if not verdict.within_limits:
+        parts.append("the agent was stopped at a limit")
+    if verdict.violations:
+        first = verdict.violations[0]
+        more = f" and {len(verdict.violations) - 1} more" if len(verdict.violations) > 1 else ""
+        parts.append(f"{first.rule.replace('_', ' ')}: {first.subject}{more}")
+    if not verdict.compiled:
+        parts.append("the result does not compile")
+    else:
+        parts += _tallies(verdict)
+    if verdict.facts_missing:
+        parts.append(f"fact {', '.join(verdict.facts_missing)} was not in the injected text")
+    elif verdict.facts_delivered and not verdict.fail_to_pass_memory.passed:
+        parts.append("every fact was in the injected text")
+    return "; ".join(parts)
+
+
+def _tallies(verdict: Verdict) -> list[str]:
+    named: tuple[tuple[str, Tally], ...] = (
+        ("capability tests", verdict.fail_to_pass_capability),
+        ("memory tests", verdict.fail_to_pass_memory),
+        ("base suite", verdict.pass_to_pass),
+    )
+    return [f"{name} {tally.passed}/{tally.expected}" for name, tally in named if tally.passed < tally.expected]

@@ -1,0 +1,58 @@
+"""The terminal table of a report, as plain text; the same text goes to `report.txt`."""
+
+from __future__ import annotations
+
+from orchestrator.model.report import Count, RunReport
+
+HEADERS = ("agent", "condition", "resolved", "F2P", "memory F2P", "P2P", "memory tokens", "wall s")
+
+
+def render_table(report: RunReport) -> str:
+    """Returns the table of arms, one row per agent and condition."""
+    rows = [
+        (
+            arm.agent,
+            arm.condition_id,
+            f"{arm.resolved.passed}/{arm.trials}" + ("" if arm.verdicts == arm.trials else f" ({arm.trials - arm.verdicts} open)"),
+            _count(arm.fail_to_pass),
+            _count(arm.fail_to_pass_memory),
+            _count(arm.pass_to_pass),
+            str(arm.memory_tokens_median),
+            f"{arm.wall_ms_median / 1000:.1f}",
+        )
+        for arm in report.arms
+    ]
+    widths = [max(len(row[i]) for row in (HEADERS, *rows)) for i in range(len(HEADERS))]
+    lines = [_line(HEADERS, widths), _line(tuple("-" * width for width in widths), widths)]
+    previous = None
+    for row in rows:
+        shown = row if row[0] != previous else ("", *row[1:])
+        previous = row[0]
+        lines.append(_line(shown, widths))
+    return "\n".join(lines)
+
+
+def render_report(report: RunReport) -> str:
+    """Returns table, reasons of unresolved trials worth a look, and what the run does not show."""
+    parts = [render_table(report)]
+    told = [t for t in report.trials if t.status == "no_verdict" or (t.status == "unresolved" and t.agent != "noop" and t.condition_id != "no_memory")]
+    if told:
+        parts.append("Unresolved with memory, or without a verdict:\n" + "\n".join(f"  {t.trial}: {t.why}" for t in told))
+    per_trial = report.wall_ms * report.workers
+    if report.container_ms:
+        parts.append(
+            f"Wall {report.wall_ms / 1000:.1f} s with {report.workers} workers; bare container steps {report.container_ms / report.workers / 1000:.1f} s; "
+            f"ratio {per_trial / report.container_ms:.2f}"
+        )
+    parts.append("What this run does not show:\n" + "\n".join(f"  - {text}" for text in report.limitations))
+    return "\n\n".join(parts) + "\n"
+
+
+def _count(count: Count) -> str:
+    return f"{count.passed}/{count.of}"
+
+
+def _line(cells: tuple[str, ...], widths: list[int]) -> str:
+    left = [cell.ljust(width) for cell, width in zip(cells[:2], widths[:2], strict=True)]
+    right = [cell.rjust(width) for cell, width in zip(cells[2:], widths[2:], strict=True)]
+    return "  ".join((*left, *right)).rstrip()

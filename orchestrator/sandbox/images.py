@@ -1,0 +1,207 @@
+"""Assembles the images: base, toolchain, our programs, and a pair per task. Nothing is built by an engine.
+
+Each image is layers that we wrote and a config that we wrote, so its id is known before the engine sees
+it and equal on every engine (docs/adr/0005-images.md). Reads recipes, wheels and checkouts; writes the
+cache and loads archives. A missing image is made from its recipe or is an error: nothing is pulled.
+"""
+
+from __future__ import annotations
+
+import io
+import platform
+import tempfile
+import zipfile
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+import docker
+from docker.errors import APIError, ImageNotFound
+
+from orchestrator.core.canonical import digest_sha256, sha256_hex
+from orchestrator.core.errors import DocumentError, EnvironmentMissing, IntegrityError
+from orchestrator.core.gittree import FileEntry
+from orchestrator.model.images import ImageLock, LockedImage
+from orchestrator.model.plan import ImagePin
+from orchestrator.sandbox.base import Base
+from orchestrator.sandbox.engine import Say
+from orchestrator.sandbox.layers import ImageSpec, Layer, make_image, make_layer, write_archive
+
+PREFIX = "opt/memtrial"
+ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
+FOLDERS = ("home/agent", "report", "run/harvest", "work")
+
+FetchWheel = Callable[[str, tuple[str, ...]], Path]
+
+
+@dataclass(frozen=True, slots=True)
+class ImageSet:
+    """The shared images, ready to be loaded or extended."""
+
+    base: ImageSpec
+    python: ImageSpec
+    agent: ImageSpec
+    verifier: ImageSpec
+
+    def named(self) -> dict[str, ImageSpec]:
+        """Returns the images by name."""
+        return {"base": self.base, "python": self.python, "agent": self.agent, "verifier": self.verifier}
+
+
+def architecture() -> str:
+    """Returns the image architecture of this machine.
+
+    Raises:
+        EnvironmentMissing: no images are made for it.
+    """
+    machine = platform.machine()
+    if machine not in ARCHITECTURES:
+        raise EnvironmentMissing("architecture-unknown", f"expected one of {', '.join(ARCHITECTURES)}, found {machine}", hint="use an x86-64 or arm64 machine")
+    return ARCHITECTURES[machine]
+
+
+def container_config() -> dict[str, object]:
+    """Returns the config that all images share. No task, condition or run is named in it."""
+    return {
+        "User": "10001:10001",
+        "WorkingDir": "/work",
+        "Env": [
+            "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+            "HOME=/home/agent",
+            "LANG=C.UTF-8",
+            "PYTHONDONTWRITEBYTECODE=1",
+            f"PYTHONPATH=/{PREFIX}/python",
+        ],
+        "Labels": {"memtrial": "image"},
+    }
+
+
+def assemble(base: Base, images: Path, fetch_wheel: FetchWheel) -> ImageSet:
+    """Puts the shared images together, without an engine."""
+    arch = architecture()
+    config = container_config()
+    base_image = make_image((base.layer,), architecture=arch, container=config)
+    python = (base.layer, toolchain_layer(images, fetch_wheel))
+    agent = (*python, program_layer(images, "agent"))
+    verifier = (*python, program_layer(images, "verifier"))
+    return ImageSet(
+        base=base_image,
+        python=make_image(python, architecture=arch, container=config),
+        agent=make_image(agent, architecture=arch, container=config),
+        verifier=make_image(verifier, architecture=arch, container=config),
+    )
+
+
+def toolchain_layer(images: Path, fetch_wheel: FetchWheel) -> Layer:
+    """Returns the layer with the test runner: pinned pure-Python wheels, unpacked, nothing compiled."""
+    files: dict[str, FileEntry] = {}
+    for project, hashes in read_requirements(images / "python" / "requirements.lock"):
+        wheel = fetch_wheel(project, hashes)
+        with zipfile.ZipFile(io.BytesIO(wheel.read_bytes())) as archive:
+            for name in archive.namelist():
+                if name.endswith("/"):
+                    continue
+                if ".data/" in name or name.startswith("/") or ".." in name.split("/"):
+                    raise DocumentError("wheel-not-pure", f"{wheel.name}: expected plain modules, found {name}", hint="choose a pure-Python wheel")
+                path = f"{PREFIX}/python/{name}"
+                files[path] = FileEntry(path, "100644", archive.read(name))
+    return make_layer(files.values(), folders=FOLDERS)
+
+
+def read_requirements(path: Path) -> list[tuple[str, tuple[str, ...]]]:
+    """Returns (project, hashes) of a hash-pinned requirements file (pip's format)."""
+    pins: list[tuple[str, tuple[str, ...]]] = []
+    joined = path.read_text(encoding="utf-8").replace("\\\n", " ")
+    for line in joined.splitlines():
+        words = line.split()
+        if not words or words[0].startswith(("#", "-")):
+            continue
+        hashes = tuple(dict.fromkeys(w.removeprefix("--hash=sha256:") for w in words if w.startswith("--hash=sha256:")))
+        if "==" not in words[0] or not hashes:
+            raise DocumentError("requirements-not-pinned", f"{path.name}: expected NAME==VERSION with hashes, found {line.strip()[:80]!r}", hint="make the lock with hashes")
+        pins.append((words[0].split("==")[0], hashes))
+    return pins
+
+
+def program_layer(images: Path, role: str) -> Layer:
+    """Returns the layer with our own programs of a role."""
+    files = sorted(path for path in (images / role).iterdir() if path.suffix in {".py", ".ini"})
+    return make_layer(FileEntry(f"{PREFIX}/{role}/{path.name}", "100644", path.read_bytes()) for path in files)
+
+
+def task_images(shared: ImageSet, checkout: Iterable[FileEntry]) -> tuple[ImageSpec, ImageSpec]:
+    """Returns (agent image, verifier image) of a checkout: the shared images and one more layer."""
+    layer = make_layer(FileEntry(f"{PREFIX}/checkout/{entry.path}", entry.mode, entry.data) for entry in checkout)
+    arch = architecture()
+    config = container_config()
+    return (
+        make_image((*shared.agent.layers, layer), architecture=arch, container=config),
+        make_image((*shared.verifier.layers, layer), architecture=arch, container=config),
+    )
+
+
+def pin(spec: ImageSpec) -> ImagePin:
+    """Returns the pin of an image."""
+    return ImagePin(id=spec.image_id, diff_ids=spec.diff_ids)
+
+
+def ensure_loaded(client: docker.DockerClient, name: str, spec: ImageSpec, say: Say) -> bool:
+    """Loads an image unless the engine has it; returns whether it had to be loaded.
+
+    Raises:
+        IntegrityError: the engine came to another id or other layers.
+        EnvironmentMissing: the engine refused the archive.
+    """
+    if _present(client, spec):
+        return False
+    say(f"images: loading {name} ({sum(layer.size_bytes for layer in spec.layers) // 1_000_000} MB in {len(spec.layers)} layers)")
+    tag = f"memtrial/{name}:{spec.image_id.removeprefix('sha256:')[:12]}"
+    below = frozenset(layer.diff_id for layer in spec.layers[:-1])
+    # Where the engine holds the lower layers, declaring them is enough; other engines want all bytes.
+    for without in (below, frozenset[str]()):
+        with tempfile.NamedTemporaryFile(suffix=".tar") as file:
+            write_archive(spec, Path(file.name), tag=tag, without=without)
+            try:
+                with Path(file.name).open("rb") as stream:
+                    for _ in client.api.load_image(stream):
+                        pass
+            except (APIError, ImageNotFound) as error:
+                if not without:
+                    raise EnvironmentMissing("image-not-loaded", f"{name}: expected the engine to load it, found: {error}", hint="free disk space if it is full, then run `memtrial images`") from error
+        if _present(client, spec):
+            return True
+    raise IntegrityError("image-mismatch", f"{name}: expected image {spec.image_id} in the engine after loading, found none or other layers", hint="run `memtrial doctor` and report the engine's version")
+
+
+def _present(client: docker.DockerClient, spec: ImageSpec) -> bool:
+    try:
+        found = client.api.inspect_image(spec.image_id)
+    except ImageNotFound:
+        return False
+    return found["Id"] == spec.image_id and tuple(found["RootFS"]["Layers"]) == spec.diff_ids
+
+
+def lock_of(base: Base, shared: ImageSet, images: Path) -> ImageLock:
+    """Returns the lock that describes the shared images."""
+    return ImageLock(
+        architecture="amd64" if architecture() == "amd64" else "arm64",
+        base_origin=base.origin,
+        packages=base.packages,
+        images=tuple(
+            LockedImage(
+                name=name,
+                recipe_sha256=recipe_sha256(images, name),
+                diff_ids=spec.diff_ids,
+                image_id=spec.image_id,
+                bytes=sum(layer.size_bytes for layer in spec.layers),
+            )
+            for name, spec in shared.named().items()
+        ),
+    )
+
+
+def recipe_sha256(images: Path, name: str) -> str:
+    """Digest over everything that an image's own layer is made of, and the config that all share."""
+    folder = images / name
+    files = {p.name: sha256_hex(p.read_bytes()) for p in sorted(folder.iterdir()) if p.is_file() and p.suffix in {".py", ".ini", ".json", ".lock"}}
+    return digest_sha256({"files": files, "config": container_config()})

@@ -1,0 +1,129 @@
+"""Deterministic image layers and docker-archives, written by hand so that every id is known in advance.
+
+Format: Docker Image Specification v1.2 ("combined image JSON + filesystem changeset"): one tar per layer
+named by its diff id, a config JSON whose SHA-256 is the image id, and manifest.json. Pure but for the
+file that it is told to write.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import tarfile
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from orchestrator.core.gittree import FileEntry
+
+MTIME_S = 946_684_800
+CREATED = "2000-01-01T00:00:00Z"
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """A layer tar: its diff id, size in bytes, and where the bytes are (in memory or in a file)."""
+
+    diff_id: str
+    size_bytes: int
+    data: bytes | Path
+
+
+@dataclass(frozen=True, slots=True)
+class ImageSpec:
+    """An image: its layers (base first), config bytes and id."""
+
+    layers: tuple[Layer, ...]
+    config: bytes
+    image_id: str
+
+    @property
+    def diff_ids(self) -> tuple[str, ...]:
+        """The layers' diff ids, base first."""
+        return tuple(layer.diff_id for layer in self.layers)
+
+
+def make_layer(entries: Iterable[FileEntry], *, folders: Iterable[str] = ()) -> Layer:
+    """Packs files (paths relative to /) and empty folders, owned by root, with one fixed time."""
+    files = {entry.path: entry for entry in entries}
+    wanted = {*folders, *(parent for path in files for parent in _parents(path))}
+    wanted |= {parent for folder in wanted for parent in _parents(folder)}
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w", format=tarfile.USTAR_FORMAT if _short(files) else tarfile.PAX_FORMAT) as archive:
+        for name in sorted({*wanted, *files}):
+            member = tarfile.TarInfo(name)
+            member.mtime = MTIME_S
+            entry = files.get(name)
+            if entry is None:
+                member.type, member.mode = tarfile.DIRTYPE, 0o755
+                archive.addfile(member)
+            elif entry.mode == "120000":
+                member.type, member.mode, member.linkname = tarfile.SYMTYPE, 0o777, entry.data.decode()
+                archive.addfile(member)
+            else:
+                member.mode, member.size = (0o755 if entry.mode == "100755" else 0o644), len(entry.data)
+                archive.addfile(member, io.BytesIO(entry.data))
+    data = buffer.getvalue()
+    return Layer(f"sha256:{hashlib.sha256(data).hexdigest()}", len(data), data)
+
+
+def _short(files: dict[str, FileEntry]) -> bool:
+    return all(len(path.encode()) < 100 and path.isascii() for path in files)
+
+
+def _parents(path: str) -> list[str]:
+    parts = path.split("/")[:-1]
+    return ["/".join(parts[: i + 1]) for i in range(len(parts))]
+
+
+def layer_of_file(path: Path) -> Layer:
+    """Returns the layer whose tar is a file."""
+    digest = hashlib.sha256()
+    with path.open("rb") as stream:
+        while piece := stream.read(1 << 20):
+            digest.update(piece)
+    return Layer(f"sha256:{digest.hexdigest()}", path.stat().st_size, path)
+
+
+def make_image(layers: tuple[Layer, ...], *, architecture: str, container: dict[str, object]) -> ImageSpec:
+    """Builds the config of an image; its SHA-256 is the image id."""
+    config = json.dumps(
+        {
+            "architecture": architecture,
+            "os": "linux",
+            "created": CREATED,
+            "config": container,
+            "rootfs": {"type": "layers", "diff_ids": [layer.diff_id for layer in layers]},
+            "history": [{"created": CREATED, "created_by": "memtrial"} for _ in layers],
+        },
+        sort_keys=True,
+        separators=(",", ":"),
+    ).encode()
+    return ImageSpec(layers, config, f"sha256:{hashlib.sha256(config).hexdigest()}")
+
+
+def write_archive(spec: ImageSpec, path: Path, *, tag: str, without: frozenset[str] = frozenset()) -> None:
+    """Writes a docker-archive. Layers named in `without` are declared but their bytes are left out."""
+    config_name = f"{spec.image_id.removeprefix('sha256:')}.json"
+    names = [f"{layer.diff_id.removeprefix('sha256:')}.tar" for layer in spec.layers]
+    manifest = json.dumps([{"Config": config_name, "RepoTags": [tag], "Layers": names}]).encode()
+    with tarfile.open(path, mode="w", format=tarfile.USTAR_FORMAT) as archive:
+        _add(archive, config_name, spec.config)
+        for name, layer in zip(names, spec.layers, strict=True):
+            if layer.diff_id in without:
+                continue
+            if isinstance(layer.data, bytes):
+                _add(archive, name, layer.data)
+            else:
+                member = tarfile.TarInfo(name)
+                member.size, member.mtime = layer.size_bytes, MTIME_S
+                with layer.data.open("rb") as stream:
+                    archive.addfile(member, stream)
+        _add(archive, "manifest.json", manifest)
+
+
+def _add(archive: tarfile.TarFile, name: str, data: bytes) -> None:
+    member = tarfile.TarInfo(name)
+    member.size, member.mtime = len(data), MTIME_S
+    archive.addfile(member, io.BytesIO(data))

@@ -1,0 +1,1 @@
+"""Graders: suite commands, reports from untrusted containers, patch rules, verdicts. Pure."""

@@ -1,0 +1,98 @@
+"""The verdict of a trial: tests, build, paths, patterns and limits, each reported apart, then one reason.
+
+The reason is the first that applies: a limit was hit; a path rule was broken; the result does not
+compile; a memory test failed because a fact was not delivered (missing_memory), because the superseded
+value was followed (stale_memory_followed), or although all facts were delivered (ignored_memory);
+otherwise test_failure.
+"""
+
+from __future__ import annotations
+
+import re
+
+from orchestrator.core.patchtext import added_lines
+from orchestrator.model.memory import Injection
+from orchestrator.model.plan import Trial
+from orchestrator.model.task import Brief, GoldFact, Key, PassToPass, StaleFact
+from orchestrator.model.verdict import Acted, FailureReason, Harvest, Tally, TestReport, Verdict, Violation
+from orchestrator.scoring.patch import MAX_LINE_BYTES, MAX_LINES, path_violations, pattern_violations
+
+PATH_RULES = frozenset({"outside_allowed_paths", "forbidden_path", "hidden_test_path", "symlink", "unusable_name", "diff_too_large"})
+
+
+def tally(expected: tuple[PassToPass, ...], report: TestReport) -> Tally:
+    """Counts a pinned set of tests in a report: skipped, missing or differently often is not passed."""
+    found = {test.id: test for test in report.tests}
+    failed: list[str] = []
+    missing: list[str] = []
+    for test in expected:
+        status = found.get(test.id)
+        if status is None:
+            missing.append(test.id)
+        elif status.status != "pass" or status.n != test.n:
+            failed.append(test.id)
+    return Tally(expected=len(expected), passed=len(expected) - len(failed) - len(missing), failed=tuple(sorted(failed)), missing=tuple(sorted(missing)))
+
+
+def grade(
+    *, trial: Trial, key: Key, brief: Brief, acted: Acted, harvest: Harvest, injection: Injection, diff: bytes,
+    pass_to_pass: TestReport, fail_to_pass: TestReport, diagnostic: bool,
+) -> Verdict:
+    """Grades a trial. The same inputs give the same verdict, byte for byte."""
+    groups = {group: tuple(PassToPass(id=t.id) for t in key.card.fail_to_pass if t.group == group) for group in ("capability", "memory")}
+    capability = tally(groups["capability"], fail_to_pass)
+    memory = tally(groups["memory"], fail_to_pass)
+    base = tally(key.pass_to_pass, pass_to_pass)
+    violations = path_violations(harvest, brief, key) + pattern_violations(diff, key)
+    compiled = pass_to_pass.compiled and fail_to_pass.compiled
+    within = acted.ended == "exited"
+    paths_ok = not any(v.rule in PATH_RULES for v in violations)
+    patterns_ok = all(v.rule in PATH_RULES for v in violations)
+    complete = all(t.passed == t.expected for t in (capability, memory, base))
+    resolved = complete and compiled and paths_ok and patterns_ok and within
+    delivered = tuple(fact.id for fact in key.card.gold_facts if _matches(fact, injection.text))
+    missing = tuple(fact.id for fact in key.card.gold_facts if fact.id not in delivered)
+    reason = None
+    if not resolved:
+        timed_out = not within or pass_to_pass.timed_out or fail_to_pass.timed_out
+        reason = _reason(timed_out, paths_ok, compiled, memory, missing, _followed_stale(key, diff, injection))
+    return Verdict(
+        task_id=trial.task_id, condition_id=trial.condition_id, agent=trial.agent, epoch=trial.epoch,
+        tree=harvest.tree, diff_sha256=harvest.diff_sha256, injection_sha256=injection.digest_sha256(),
+        within_limits=within, compiled=compiled,
+        fail_to_pass_capability=capability, fail_to_pass_memory=memory, pass_to_pass=base,
+        paths_ok=paths_ok, patterns_ok=patterns_ok, violations=_bounded(violations),
+        resolved=resolved, failure_reason=reason,
+        facts_delivered=delivered, facts_missing=missing, diagnostic=diagnostic,
+    )
+
+
+def _bounded(violations: list[Violation]) -> tuple[Violation, ...]:
+    """The first violations; a hostile diff must not make the verdict huge."""
+    return tuple(violations[:200])
+
+
+def _matches(fact: GoldFact | StaleFact, text: str) -> bool:
+    return all(re.search(pattern, text, re.IGNORECASE) for pattern in fact.matchers)
+
+
+def _followed_stale(key: Key, diff: bytes, injection: Injection) -> bool:
+    """Whether the diff's added lines hold a superseded value that the injected memory had brought up."""
+    added = "\n".join(line[:MAX_LINE_BYTES].decode("utf-8", "replace") for line in added_lines(diff)[:MAX_LINES])
+    return any(_matches(fact, added) and _matches(fact, injection.text) for fact in key.card.stale_facts)
+
+
+def _reason(
+    timed_out: bool, paths_ok: bool, compiled: bool, memory: Tally, missing: tuple[str, ...], stale: bool
+) -> FailureReason:
+    if timed_out:
+        return FailureReason.TIMEOUT
+    if not paths_ok:
+        return FailureReason.WRONG_FILE_MODIFIED
+    if not compiled:
+        return FailureReason.COMPILE_FAILURE
+    if memory.passed < memory.expected:
+        if stale:
+            return FailureReason.STALE_MEMORY_FOLLOWED
+        return FailureReason.MISSING_MEMORY if missing else FailureReason.IGNORED_MEMORY
+    return FailureReason.TEST_FAILURE
