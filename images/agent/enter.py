@@ -79,7 +79,11 @@ def main() -> int:
     argv = frame["argv"]
     environment = frame["environment"]
     stdin = frame["stdin_base64"]
-    if not isinstance(argv, list) or not isinstance(environment, dict) or not isinstance(stdin, str):
+    if (
+        not isinstance(argv, list)
+        or not isinstance(environment, dict)
+        or not isinstance(stdin, str)
+    ):
         return 3
     finished = subprocess.run(
         [str(part) for part in argv],

@@ -34,7 +34,9 @@ class Walk:
     def leave(self, name: bytes, reason: str) -> None:
         """Notes something that cannot be part of a diff."""
         if len(self.left_out) < 1000:
-            self.left_out.append({"name": name.decode("utf-8", "backslashreplace")[:400] or "?", "reason": reason})
+            self.left_out.append(
+                {"name": name.decode("utf-8", "backslashreplace")[:400] or "?", "reason": reason}
+            )
 
     def folder(self, absolute: bytes, relative: bytes) -> None:
         """Walks one folder without following links."""
@@ -98,16 +100,37 @@ def changes_between(
         if before == (mode, blob):
             continue
         repository.store_blob(data)
-        changes.append(change(path, "modified" if before else "added", before[0] if before else None, mode, blob, data))
+        changes.append(
+            change(
+                path,
+                "modified" if before else "added",
+                before[0] if before else None,
+                mode,
+                blob,
+                data,
+            )
+        )
     return changes
 
 
-def change(path: str, status: str, old_mode: str | None, new_mode: str | None, blob: str | None, data: bytes) -> dict[str, Any]:
+def change(
+    path: str,
+    status: str,
+    old_mode: str | None,
+    new_mode: str | None,
+    blob: str | None,
+    data: bytes,
+) -> dict[str, Any]:
     """Builds one entry of the change list."""
     target = data.decode("utf-8", "backslashreplace") if new_mode == "120000" else None
     return {
-        "path": path, "status": status, "old_mode": old_mode, "new_mode": new_mode,
-        "blob": blob, "bytes": len(data), "link_target": target,
+        "path": path,
+        "status": status,
+        "old_mode": old_mode,
+        "new_mode": new_mode,
+        "blob": blob,
+        "bytes": len(data),
+        "link_target": target,
     }
 
 
@@ -116,7 +139,9 @@ def new_tree(repository: Repository, pinned: str, changes: list[dict[str, Any]])
     repository.git("read-tree", pinned)
     # Deletions first: a folder may have become a file, or the other way round.
     lines = [f"0 {'0' * 40}\t{c['path']}\0" for c in changes if c["status"] == "deleted"]
-    lines += [f"{c['new_mode']} {c['blob']}\t{c['path']}\0" for c in changes if c["status"] != "deleted"]
+    lines += [
+        f"{c['new_mode']} {c['blob']}\t{c['path']}\0" for c in changes if c["status"] != "deleted"
+    ]
     repository.git("update-index", "-z", "--index-info", data="".join(lines).encode())
     return repository.git("write-tree").decode("ascii").strip()
 
@@ -129,8 +154,19 @@ def harvest(pinned: str, max_diff_bytes: int) -> dict[str, Any]:
     changes = changes_between(repository.tree_entries(pinned), walk.files, repository)
     tree = new_tree(repository, pinned, changes)
     diff = repository.git(
-        "diff-tree", "-r", "-p", "--binary", "--full-index", "--no-renames", "--no-ext-diff",
-        "--no-textconv", "--no-color", "--src-prefix=a/", "--dst-prefix=b/", pinned, tree,
+        "diff-tree",
+        "-r",
+        "-p",
+        "--binary",
+        "--full-index",
+        "--no-renames",
+        "--no-ext-diff",
+        "--no-textconv",
+        "--no-color",
+        "--src-prefix=a/",
+        "--dst-prefix=b/",
+        pinned,
+        tree,
     )
     truncated = len(diff) > max_diff_bytes
     return {

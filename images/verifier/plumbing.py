@@ -14,12 +14,18 @@ from pathlib import Path
 
 CHECKOUT_OBJECTS = "/opt/memtrial/checkout/.git/objects"
 SAFE_CONFIG = (
-    "-c", "core.hooksPath=/dev/null",
-    "-c", "core.fsmonitor=false",
-    "-c", "core.autocrlf=false",
-    "-c", "core.quotePath=true",
-    "-c", "diff.external=",
-    "-c", "safe.directory=*",
+    "-c",
+    "core.hooksPath=/dev/null",
+    "-c",
+    "core.fsmonitor=false",
+    "-c",
+    "core.autocrlf=false",
+    "-c",
+    "core.quotePath=true",
+    "-c",
+    "diff.external=",
+    "-c",
+    "safe.directory=*",
 )
 
 
@@ -31,7 +37,9 @@ class Repository:
         for name in ("objects/info", "objects/pack", "refs", "info"):
             (folder / name).mkdir(parents=True)
         (folder / "HEAD").write_text("ref: refs/heads/none\n", encoding="ascii")
-        (folder / "config").write_text("[core]\n\tbare = true\n\trepositoryformatversion = 0\n", encoding="ascii")
+        (folder / "config").write_text(
+            "[core]\n\tbare = true\n\trepositoryformatversion = 0\n", encoding="ascii"
+        )
         (folder / "objects/info/alternates").write_text(CHECKOUT_OBJECTS + "\n", encoding="ascii")
         # Wins over any .gitattributes: text or binary is decided by content alone.
         (folder / "info/attributes").write_text(

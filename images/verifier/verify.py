@@ -47,7 +47,16 @@ def build_tree(frame: dict[str, Any]) -> str:
     if tree != frame["expect_tree"]:
         raise Refused(f"the diff gives tree {tree}, harvested was {frame['expect_tree']}")
     # A work tree is named only here, and it is empty: nothing of the candidate's is read.
-    repository.git("--work-tree=/work", "-c", "core.bare=false", "checkout-index", "-a", "-f", "-q", "--prefix=/work/")
+    repository.git(
+        "--work-tree=/work",
+        "-c",
+        "core.bare=false",
+        "checkout-index",
+        "-a",
+        "-f",
+        "-q",
+        "--prefix=/work/",
+    )
     return tree
 
 
@@ -77,13 +86,18 @@ def compile_error(roots: list[str]) -> str | None:
     try:
         finished = subprocess.run(
             ["python3", "-I", "-c", COMPILE_PROGRAM],
-            input=b"\0".join(paths), capture_output=True, check=False, timeout=COMPILE_TIMEOUT_S,
+            input=b"\0".join(paths),
+            capture_output=True,
+            check=False,
+            timeout=COMPILE_TIMEOUT_S,
         )
     except subprocess.TimeoutExpired:
         return f"compiling took more than {COMPILE_TIMEOUT_S} s"
     if finished.returncode == 0:
         return None
-    return finished.stderr[-1500:].decode("utf-8", "replace").strip() or f"exit {finished.returncode}"
+    return (
+        finished.stderr[-1500:].decode("utf-8", "replace").strip() or f"exit {finished.returncode}"
+    )
 
 
 def open_to_others() -> None:

@@ -41,5 +41,9 @@ def driver_for(name: str) -> ScriptedDriver:
         UsageError: there is no such agent.
     """
     if name not in SCRIPTED_AGENTS:
-        raise UsageError("agent-unknown", f"expected one of {', '.join(SCRIPTED_AGENTS)}, found {name!r}", hint="choose one with --agent")
+        raise UsageError(
+            "agent-unknown",
+            f"expected one of {', '.join(SCRIPTED_AGENTS)}, found {name!r}",
+            hint="choose one with --agent",
+        )
     return ScriptedDriver(name)

@@ -20,8 +20,16 @@ def run(arguments: argparse.Namespace) -> int:
 
     reaped = reap(connect(), installation_id(cache_root()))
     if arguments.json:
-        render.document({"containers": reaped.containers, "volumes": reaped.volumes, "networks": reaped.networks})
+        render.document(
+            {
+                "containers": reaped.containers,
+                "volumes": reaped.volumes,
+                "networks": reaped.networks,
+            }
+        )
         return 0
-    render.text(f"removed {reaped.containers} containers, {reaped.volumes} volumes, {reaped.networks} networks of dead runs")
+    render.text(
+        f"removed {reaped.containers} containers, {reaped.volumes} volumes, {reaped.networks} networks of dead runs"
+    )
     render.text("next: memtrial smoke")
     return 0

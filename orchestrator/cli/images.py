@@ -12,7 +12,11 @@ from orchestrator.cli import render
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Adds the options of the verb."""
-    parser.add_argument("--write-lock", action="store_true", help="for maintainers: record the images in images/lock.json")
+    parser.add_argument(
+        "--write-lock",
+        action="store_true",
+        help="for maintainers: record the images in images/lock.json",
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:

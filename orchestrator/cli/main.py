@@ -40,7 +40,9 @@ def build_parser(*, everything: bool) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="memtrial",
         description="Controlled trials of memory for coding agents.",
-        epilog="verbs:\n" + "\n".join(lines) + "\n\nStart with `memtrial smoke`. `memtrial VERB --help` explains a verb.",
+        epilog="verbs:\n"
+        + "\n".join(lines)
+        + "\n\nStart with `memtrial smoke`. `memtrial VERB --help` explains a verb.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
         usage="memtrial [--version] [--help] [--help-all] VERB ...",
         add_help=False,
@@ -67,7 +69,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         render.failure(error, as_json=as_json)
         return error.exit_code
     except KeyboardInterrupt:
-        render.note("Interrupted. What was recorded is kept; `memtrial resume latest` continues a run.")
+        render.note(
+            "Interrupted. What was recorded is kept; `memtrial resume latest` continues a run."
+        )
         return 130
     except BrokenPipeError:
         # The reader of our output is gone; there is nobody to tell. Keeps the interpreter's own flush quiet.
@@ -75,7 +79,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 0
     except Exception as error:  # noqa: BLE001 - the last of the three named places
         render.note(traceback.format_exc())
-        render.note(f"This is a bug in memtrial {__version__}: {type(error).__name__}: {error}. Please report it with the lines above.")
+        render.note(
+            f"This is a bug in memtrial {__version__}: {type(error).__name__}: {error}. Please report it with the lines above."
+        )
         return 70
 
 
@@ -86,8 +92,14 @@ def _call(verb: str, words: list[str]) -> int:
         render.note(f"memtrial: no verb {verb!r}; {hint}")
         return 2
     module = importlib.import_module(f"orchestrator.cli.{verb}")
-    parser = argparse.ArgumentParser(prog=f"memtrial {verb}", description=module.__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--json", action="store_true", help="print one JSON document instead of text")
+    parser = argparse.ArgumentParser(
+        prog=f"memtrial {verb}",
+        description=module.__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument(
+        "--json", action="store_true", help="print one JSON document instead of text"
+    )
     module.configure(parser)
     try:
         arguments = parser.parse_args(words)

@@ -18,28 +18,68 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Adds the options of the verb."""
     parser.add_argument("--suite", choices=["coding-v1"], default="coding-v1")
     parser.add_argument("--phase", choices=["local", "smoke", "official"], default="local")
-    parser.add_argument("--namespace", default="default", help="name that keeps runs of different purposes apart")
+    parser.add_argument(
+        "--namespace", default="default", help="name that keeps runs of different purposes apart"
+    )
     parser.add_argument("--task-set", choices=["smoke", "full"], default="smoke")
-    parser.add_argument("--matrix", choices=["primary", "implemented", "all"], default="implemented")
-    parser.add_argument("--condition", action="append", default=[], metavar="ID", help="only this condition (repeatable)")
-    parser.add_argument("--task", action="append", default=[], metavar="ID", help="only this task (repeatable)")
-    parser.add_argument("--epochs", type=int, default=1, metavar="N", help="repetitions of each cell")
-    parser.add_argument("--agent", action="append", default=[], metavar="NAME", help="oracle, noop or follower (repeatable)")
+    parser.add_argument(
+        "--matrix", choices=["primary", "implemented", "all"], default="implemented"
+    )
+    parser.add_argument(
+        "--condition",
+        action="append",
+        default=[],
+        metavar="ID",
+        help="only this condition (repeatable)",
+    )
+    parser.add_argument(
+        "--task", action="append", default=[], metavar="ID", help="only this task (repeatable)"
+    )
+    parser.add_argument(
+        "--epochs", type=int, default=1, metavar="N", help="repetitions of each cell"
+    )
+    parser.add_argument(
+        "--agent",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="oracle, noop or follower (repeatable)",
+    )
     parser.add_argument("--model", metavar="ID")
     parser.add_argument("--reasoning-effort", metavar="E")
-    parser.add_argument("--seed", type=int, default=0, metavar="N", help="seed of the trial order (part of the plan)")
+    parser.add_argument(
+        "--seed",
+        type=int,
+        default=0,
+        metavar="N",
+        help="seed of the trial order (part of the plan)",
+    )
     parser.add_argument("--out", type=Path, metavar="FILE")
-    parser.add_argument("--dry-run", action="store_true", help="validate the matrix offline and write nothing")
+    parser.add_argument(
+        "--dry-run", action="store_true", help="validate the matrix offline and write nothing"
+    )
 
 
 def request_from(arguments: argparse.Namespace) -> PlanRequest:
     """Turns the options into a request."""
     if not arguments.agent:
-        raise UsageError("agent-not-given", "expected at least one --agent, found none", hint="add --agent oracle, --agent noop or --agent follower")
+        raise UsageError(
+            "agent-not-given",
+            "expected at least one --agent, found none",
+            hint="add --agent oracle, --agent noop or --agent follower",
+        )
     if not 1 <= arguments.epochs <= 1000:
-        raise UsageError("epochs-out-of-range", f"expected --epochs between 1 and 1000, found {arguments.epochs}", hint="choose a number of epochs in that range")
+        raise UsageError(
+            "epochs-out-of-range",
+            f"expected --epochs between 1 and 1000, found {arguments.epochs}",
+            hint="choose a number of epochs in that range",
+        )
     if arguments.seed < 0:
-        raise UsageError("seed-negative", f"expected --seed of 0 or more, found {arguments.seed}", hint="choose another seed")
+        raise UsageError(
+            "seed-negative",
+            f"expected --seed of 0 or more, found {arguments.seed}",
+            hint="choose another seed",
+        )
     return PlanRequest(
         agents=tuple(arguments.agent),
         suite=arguments.suite,
@@ -63,7 +103,11 @@ def run(arguments: argparse.Namespace) -> int:
 
     request = request_from(arguments)
     if not arguments.dry_run and arguments.out is None:
-        raise UsageError("out-not-given", "expected --out FILE, found none", hint="add --out plan.json, or --dry-run to write nothing")
+        raise UsageError(
+            "out-not-given",
+            "expected --out FILE, found none",
+            hint="add --out plan.json, or --dry-run to write nothing",
+        )
     plan = make_plan(request, render.Progress().say, offline=arguments.dry_run)
     summary = {
         "plan_sha256": plan.digest_sha256(),
@@ -80,7 +124,13 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         render.document(summary)
         return 0
-    render.text(f"{len(plan.trials)} trials: {len(plan.tasks)} tasks x {len(plan.conditions)} conditions x {len(plan.agents)} agents x {plan.epochs} epochs")
+    render.text(
+        f"{len(plan.trials)} trials: {len(plan.tasks)} tasks x {len(plan.conditions)} conditions x {len(plan.agents)} agents x {plan.epochs} epochs"
+    )
     render.text(f"plan sha256 {plan.digest_sha256()}")
-    render.text("next: leave out --dry-run and add --out plan.json" if arguments.dry_run else f"next: memtrial run {arguments.out}")
+    render.text(
+        "next: leave out --dry-run and add --out plan.json"
+        if arguments.dry_run
+        else f"next: memtrial run {arguments.out}"
+    )
     return 0

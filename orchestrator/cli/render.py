@@ -27,8 +27,19 @@ def document(value: object) -> None:
 def failure(error: MemtrialError, *, as_json: bool) -> None:
     """Prints an error: what happened, what was expected and found, what to do next."""
     if as_json:
-        document({"error": {"reference": error.reference, "message": error.message, "hint": error.hint, "exit_code": error.exit_code}})
-    note(f"memtrial: {error.message}\n  next: {error.hint}\n  ({error.reference}, exit {error.exit_code})")
+        document(
+            {
+                "error": {
+                    "reference": error.reference,
+                    "message": error.message,
+                    "hint": error.hint,
+                    "exit_code": error.exit_code,
+                }
+            }
+        )
+    note(
+        f"memtrial: {error.message}\n  next: {error.hint}\n  ({error.reference}, exit {error.exit_code})"
+    )
 
 
 class Progress:

@@ -9,7 +9,9 @@ from orchestrator.cli.session import finish
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Adds the options of the verb."""
-    parser.add_argument("run", metavar="RUN", nargs="?", default="latest", help="run id, folder, or latest")
+    parser.add_argument(
+        "run", metavar="RUN", nargs="?", default="latest", help="run id, folder, or latest"
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -10,8 +10,16 @@ from orchestrator.cli.session import finish
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Adds the options of the verb."""
-    parser.add_argument("run", metavar="RUN", nargs="?", default="latest", help="run id, folder, or latest")
-    parser.add_argument("--workers", type=int, default=0, metavar="N", help="trials at a time (default: one per core)")
+    parser.add_argument(
+        "run", metavar="RUN", nargs="?", default="latest", help="run id, folder, or latest"
+    )
+    parser.add_argument(
+        "--workers",
+        type=int,
+        default=0,
+        metavar="N",
+        help="trials at a time (default: one per core)",
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:

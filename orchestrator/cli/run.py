@@ -12,7 +12,13 @@ from orchestrator.cli.session import finish
 def configure(parser: argparse.ArgumentParser) -> None:
     """Adds the options of the verb."""
     parser.add_argument("plan", type=Path, metavar="PLAN", help="plan file made by `memtrial plan`")
-    parser.add_argument("--workers", type=int, default=0, metavar="N", help="trials at a time (default: one per core)")
+    parser.add_argument(
+        "--workers",
+        type=int,
+        default=0,
+        metavar="N",
+        help="trials at a time (default: one per core)",
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:

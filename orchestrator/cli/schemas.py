@@ -11,7 +11,9 @@ from orchestrator.core.errors import Negative, UsageError
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Adds the options of the verb."""
-    parser.add_argument("--check", action="store_true", help="write nothing; exit 1 on a difference")
+    parser.add_argument(
+        "--check", action="store_true", help="write nothing; exit 1 on a difference"
+    )
     parser.add_argument("--out", type=Path, metavar="DIR", help="default: the clone's schemas/")
 
 
@@ -24,12 +26,22 @@ def run(arguments: argparse.Namespace) -> int:
     root = clone_root()
     folder = arguments.out or (root / "schemas" if root else None)
     if folder is None:
-        raise UsageError("out-not-given", "expected --out DIR outside a clone, found none", hint="add --out DIR")
+        raise UsageError(
+            "out-not-given", "expected --out DIR outside a clone, found none", hint="add --out DIR"
+        )
     files = schema_files()
-    present = {path.name: path.read_bytes() for path in sorted(folder.glob("*.json"))} if folder.is_dir() else {}
+    present = (
+        {path.name: path.read_bytes() for path in sorted(folder.glob("*.json"))}
+        if folder.is_dir()
+        else {}
+    )
     changed = sorted(name for name in {*files, *present} if files.get(name) != present.get(name))
     if arguments.check and changed:
-        raise Negative("schemas-drift", f"expected schemas as the code says, found other bytes in {', '.join(changed)}", hint="run `memtrial schemas` and commit the result")
+        raise Negative(
+            "schemas-drift",
+            f"expected schemas as the code says, found other bytes in {', '.join(changed)}",
+            hint="run `memtrial schemas` and commit the result",
+        )
     if not arguments.check:
         for name in changed:
             if name in files:

@@ -44,7 +44,11 @@ def finish(folder: Path, *, as_json: bool) -> int:
         render.text(f"report: {shown_path(folder / 'report.json')}")
     if not report.complete:
         left = sum(trial.status == "no_verdict" for trial in report.trials)
-        raise Incomplete("run-incomplete", f"{left} of {len(report.trials)} trials have no verdict", hint=f"run `memtrial resume {report.run_id}`")
+        raise Incomplete(
+            "run-incomplete",
+            f"{left} of {len(report.trials)} trials have no verdict",
+            hint=f"run `memtrial resume {report.run_id}`",
+        )
     if not as_json:
         render.text(f"next: memtrial report {report.run_id}")
     return 0

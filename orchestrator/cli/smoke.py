@@ -20,7 +20,13 @@ SMOKE_REQUEST = PlanRequest(agents=("oracle", "noop", "follower"), namespace="sm
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Adds the options of the verb."""
-    parser.add_argument("--workers", type=int, default=0, metavar="N", help="trials at a time (default: one per core)")
+    parser.add_argument(
+        "--workers",
+        type=int,
+        default=0,
+        metavar="N",
+        help="trials at a time (default: one per core)",
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -33,7 +39,11 @@ def run(arguments: argparse.Namespace) -> int:
     finish_code = finish(folder, as_json=arguments.json)
     wrong = unexpected(write_report(folder))
     if wrong:
-        raise Negative("smoke-unexpected", "the smoke run does not show what it must: " + "; ".join(wrong), hint=f"read {shown_path(folder / 'report.json')}")
+        raise Negative(
+            "smoke-unexpected",
+            "the smoke run does not show what it must: " + "; ".join(wrong),
+            hint=f"read {shown_path(folder / 'report.json')}",
+        )
     return finish_code
 
 
@@ -47,5 +57,7 @@ def unexpected(report: RunReport) -> list[str]:
         if arm.agent == "follower" and arm.condition_id == "curated_file_budgeted":
             must = arm.trials
         if must is not None and arm.resolved.passed != must:
-            wrong.append(f"{arm.agent} under {arm.condition_id}: expected {must}/{arm.trials} resolved, found {arm.resolved.passed}")
+            wrong.append(
+                f"{arm.agent} under {arm.condition_id}: expected {must}/{arm.trials} resolved, found {arm.resolved.passed}"
+            )
     return wrong

@@ -21,15 +21,35 @@ def run(arguments: argparse.Namespace) -> int:
     names = [arguments.task] if arguments.task else list(list_tasks(fixtures))
     tasks = [load_task(fixtures, name) for name in names]
     if arguments.json:
-        render.document([{**t.card.model_dump(mode="json"), "prompt": t.brief.prompt, "episodes": len(t.history.episodes)} for t in tasks])
+        render.document(
+            [
+                {
+                    **t.card.model_dump(mode="json"),
+                    "prompt": t.brief.prompt,
+                    "episodes": len(t.history.episodes),
+                }
+                for t in tasks
+            ]
+        )
         return 0
     for task in tasks:
         card = task.card
-        tests = {group: sum(test.group == group for test in task.key.card.fail_to_pass) for group in ("capability", "memory")}
-        render.text(f"{card.id:<32} {card.category.value:<26} {card.source:<18} {len(task.history.episodes)} episodes, F2P {tests['capability']}+{tests['memory']}, P2P {len(task.key.pass_to_pass)}")
+        tests = {
+            group: sum(test.group == group for test in task.key.card.fail_to_pass)
+            for group in ("capability", "memory")
+        }
+        render.text(
+            f"{card.id:<32} {card.category.value:<26} {card.source:<18} {len(task.history.episodes)} episodes, F2P {tests['capability']}+{tests['memory']}, P2P {len(task.key.pass_to_pass)}"
+        )
         if arguments.task:
-            render.text(f"\n{task.brief.prompt}\n\nMay change: {', '.join(task.brief.allowed_paths)}\n")
+            render.text(
+                f"\n{task.brief.prompt}\n\nMay change: {', '.join(task.brief.allowed_paths)}\n"
+            )
             for episode in task.history.episodes:
-                render.text(f"  {episode.episode_id} {episode.started_at} {len(episode.events)} events: {episode.events[0].text[:90]}")
-    render.text(f"next: memtrial {'plan --agent oracle --task ' + names[0] + ' --out plan.json' if arguments.task else 'tasks ' + names[0]}")
+                render.text(
+                    f"  {episode.episode_id} {episode.started_at} {len(episode.events)} events: {episode.events[0].text[:90]}"
+                )
+    render.text(
+        f"next: memtrial {'plan --agent oracle --task ' + names[0] + ' --out plan.json' if arguments.task else 'tasks ' + names[0]}"
+    )
     return 0

@@ -10,7 +10,6 @@ import hashlib
 import rfc8785
 
 
-
 def canonical_bytes(value: object) -> bytes:
     """Returns the RFC 8785 encoding of a JSON-shaped value."""
     return rfc8785.dumps(value)  # type: ignore[arg-type]

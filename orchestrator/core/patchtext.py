@@ -9,7 +9,17 @@ from __future__ import annotations
 import re
 
 _HUNK = re.compile(rb"^@@ -\d+(?:,(\d+))? \+\d+(?:,(\d+))? @@")
-_ESCAPES = {b"n": b"\n", b"t": b"\t", b"r": b"\r", b'"': b'"', b"\\": b"\\", b"a": b"\a", b"b": b"\b", b"f": b"\f", b"v": b"\v"}
+_ESCAPES = {
+    b"n": b"\n",
+    b"t": b"\t",
+    b"r": b"\r",
+    b'"': b'"',
+    b"\\": b"\\",
+    b"a": b"\a",
+    b"b": b"\b",
+    b"f": b"\f",
+    b"v": b"\v",
+}
 
 
 def added_lines(diff: bytes) -> list[bytes]:
@@ -46,9 +56,19 @@ def touched_paths(patch: str) -> list[str]:
         header = _HUNK.match(line)
         if header:
             old, new = int(header[1] or 1), int(header[2] or 1)
-        for prefix in (b"--- a/", b"+++ b/", b'--- "a/', b'+++ "b/', b"rename from ", b"rename to ", b"copy to "):
+        for prefix in (
+            b"--- a/",
+            b"+++ b/",
+            b'--- "a/',
+            b'+++ "b/',
+            b"rename from ",
+            b"rename to ",
+            b"copy to ",
+        ):
             if line.startswith(prefix):
-                path = _unquote(line[len(prefix) :], quoted=prefix.endswith(b'"a/') or prefix.endswith(b'"b/'))
+                path = _unquote(
+                    line[len(prefix) :], quoted=prefix.endswith(b'"a/') or prefix.endswith(b'"b/')
+                )
                 if path not in paths:
                     paths.append(path)
     return paths
@@ -57,5 +77,9 @@ def touched_paths(patch: str) -> list[str]:
 def _unquote(raw: bytes, *, quoted: bool) -> str:
     raw = raw.rstrip(b"\r")
     if quoted:
-        raw = re.sub(rb"\\([0-7]{3}|.)", lambda m: bytes([int(m[1], 8)]) if len(m[1]) == 3 else _ESCAPES.get(m[1], m[1]), raw.rstrip(b'"'))
+        raw = re.sub(
+            rb"\\([0-7]{3}|.)",
+            lambda m: bytes([int(m[1], 8)]) if len(m[1]) == 3 else _ESCAPES.get(m[1], m[1]),
+            raw.rstrip(b'"'),
+        )
     return raw.split(b"\t")[0].decode("utf-8", "replace")

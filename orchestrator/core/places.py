@@ -55,4 +55,8 @@ def results_root() -> Path:
 def local_lock_path() -> Path:
     """Returns the ignored lock that this machine writes when its packages differ from the lock."""
     root = clone_root()
-    return root / "images" / "lock.local.json" if root is not None else cache_root() / "lock.local.json"
+    return (
+        root / "images" / "lock.local.json"
+        if root is not None
+        else cache_root() / "lock.local.json"
+    )

@@ -28,13 +28,19 @@ def parse_json(data: bytes, *, where: str, max_bytes: int = MAX_BYTES) -> object
             Infinity, an integer outside +-(2^53 - 1), a lone surrogate, or trailing bytes.
     """
     if len(data) > max_bytes:
-        raise _refuse(where, "json-too-large", f"expected at most {max_bytes} bytes, found {len(data)}")
+        raise _refuse(
+            where, "json-too-large", f"expected at most {max_bytes} bytes, found {len(data)}"
+        )
     if data.startswith(b"\xef\xbb\xbf"):
-        raise _refuse(where, "json-byte-order-mark", "expected plain UTF-8, found a byte order mark")
+        raise _refuse(
+            where, "json-byte-order-mark", "expected plain UTF-8, found a byte order mark"
+        )
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise _refuse(where, "json-not-utf8", f"expected UTF-8, found {error.reason} at byte {error.start}") from error
+        raise _refuse(
+            where, "json-not-utf8", f"expected UTF-8, found {error.reason} at byte {error.start}"
+        ) from error
     _check_depth(text, where)
     try:
         value: object = json.JSONDecoder(
@@ -43,17 +49,25 @@ def parse_json(data: bytes, *, where: str, max_bytes: int = MAX_BYTES) -> object
             parse_int=lambda digits: _bounded_int(digits, where),
         ).decode(text)
     except json.JSONDecodeError as error:
-        raise _refuse(where, "json-malformed", f"expected JSON, found {error.msg} at line {error.lineno}, column {error.colno}") from error
+        raise _refuse(
+            where,
+            "json-malformed",
+            f"expected JSON, found {error.msg} at line {error.lineno}, column {error.colno}",
+        ) from error
     try:
         text.encode("utf-8")
         json.dumps(value, ensure_ascii=False).encode("utf-8")
     except UnicodeEncodeError as error:
-        raise _refuse(where, "json-lone-surrogate", "expected valid Unicode, found a lone surrogate escape") from error
+        raise _refuse(
+            where, "json-lone-surrogate", "expected valid Unicode, found a lone surrogate escape"
+        ) from error
     return value
 
 
 def _refuse(where: str, reference: str, message: str) -> DocumentError:
-    return DocumentError(reference, f"{where}: {message}", hint="mend the document; the schemas are in schemas/")
+    return DocumentError(
+        reference, f"{where}: {message}", hint="mend the document; the schemas are in schemas/"
+    )
 
 
 def _check_depth(text: str, where: str) -> None:
@@ -74,7 +88,9 @@ def _check_depth(text: str, where: str) -> None:
         elif character in "[{":
             depth += 1
             if depth > MAX_DEPTH:
-                raise _refuse(where, "json-too-deep", f"expected at most {MAX_DEPTH} levels, found more")
+                raise _refuse(
+                    where, "json-too-deep", f"expected at most {MAX_DEPTH} levels, found more"
+                )
         elif character in "]}":
             depth -= 1
 
@@ -83,7 +99,9 @@ def _unique(pairs: list[tuple[str, object]], where: str) -> dict[str, object]:
     result: dict[str, object] = {}
     for key, value in pairs:
         if key in result:
-            raise _refuse(where, "json-duplicate-key", f"expected each key once, found {key!r} twice")
+            raise _refuse(
+                where, "json-duplicate-key", f"expected each key once, found {key!r} twice"
+            )
         result[key] = value
     return result
 
@@ -95,5 +113,9 @@ def _reject_constant(name: str, where: str) -> object:
 def _bounded_int(digits: str, where: str) -> int:
     # The length test comes first: int() of a huge digit string is quadratic.
     if len(digits) > 17 or abs(int(digits)) > MAX_SAFE_INTEGER:
-        raise _refuse(where, "json-integer-too-large", f"expected an integer within +-(2^53 - 1), found {digits[:24]}")
+        raise _refuse(
+            where,
+            "json-integer-too-large",
+            f"expected an integer within +-(2^53 - 1), found {digits[:24]}",
+        )
     return int(digits)

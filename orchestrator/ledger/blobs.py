@@ -33,10 +33,18 @@ class BlobStore:
         try:
             data = path.read_bytes()
         except FileNotFoundError as error:
-            raise IntegrityError("blob-missing", f"expected blob {sha256}, found no file {path}", hint="restore the results folder from a copy") from error
+            raise IntegrityError(
+                "blob-missing",
+                f"expected blob {sha256}, found no file {path}",
+                hint="restore the results folder from a copy",
+            ) from error
         found = sha256_hex(data)
         if found != sha256:
-            raise IntegrityError("blob-changed", f"{path}: expected SHA-256 {sha256}, found {found}", hint="restore the results folder from a copy")
+            raise IntegrityError(
+                "blob-changed",
+                f"{path}: expected SHA-256 {sha256}, found {found}",
+                hint="restore the results folder from a copy",
+            )
         return data
 
     def _path(self, sha256: str) -> Path:

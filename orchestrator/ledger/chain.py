@@ -66,7 +66,9 @@ class Ledger:
         return cls(handle, 0, GENESIS_SHA256)
 
     @classmethod
-    def open_for_append(cls, path: Path, *, repair: bool = False) -> tuple[Ledger, list[LedgerEntry], int]:
+    def open_for_append(
+        cls, path: Path, *, repair: bool = False
+    ) -> tuple[Ledger, list[LedgerEntry], int]:
         """Opens an existing ledger after verifying all of it.
 
         Returns:
@@ -81,7 +83,11 @@ class Ledger:
             _lock(handle, path)
             entries, head, torn = read_entries(path)
             if torn and not repair:
-                raise IntegrityError("ledger-torn", f"{path}: expected whole lines, found {torn} bytes of an unfinished one", hint="run `memtrial resume` to repair it")
+                raise IntegrityError(
+                    "ledger-torn",
+                    f"{path}: expected whole lines, found {torn} bytes of an unfinished one",
+                    hint="run `memtrial resume` to repair it",
+                )
             if torn:
                 handle.truncate(path.stat().st_size - torn)
                 os.fsync(handle.fileno())
@@ -112,4 +118,8 @@ def _lock(handle: IO[bytes], path: Path) -> None:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError as error:
         handle.close()
-        raise UsageError("run-active", f"{path.parent.name}: expected a run that nobody works on, found it open in another process", hint="wait for the other process, or end it") from error
+        raise UsageError(
+            "run-active",
+            f"{path.parent.name}: expected a run that nobody works on, found it open in another process",
+            hint="wait for the other process, or end it",
+        ) from error

@@ -64,7 +64,9 @@ def replay(entries: list[LedgerEntry]) -> RunRecord:
         elif isinstance(body, RunEnded):
             run.ended.append(body)
         elif isinstance(body, AttemptStarted):
-            run.trials.setdefault(body.trial, TrialRecord()).attempts.append(AttemptRecord(body.attempt))
+            run.trials.setdefault(body.trial, TrialRecord()).attempts.append(
+                AttemptRecord(body.attempt)
+            )
         elif isinstance(body, StageDone):
             _attempt(run, body.trial, body.attempt).stages[body.stage] = body
         elif isinstance(body, AttemptEnded):

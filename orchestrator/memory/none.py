@@ -10,6 +10,12 @@ from orchestrator.model.task import History
 class NoMemoryAdapter:
     """Remembers nothing."""
 
-    def remember(self, condition: Condition, history: History, query: str) -> Remembered:  # noqa: ARG002 - the port's shape
+    def remember(self, condition: Condition, history: History, query: str) -> Remembered:
         """Returns an empty memory."""
-        return Remembered(condition_id=condition.id, adapter="none", captured_events=0, store_sha256=None, items=())
+        return Remembered(
+            condition_id=condition.id,
+            adapter="none",
+            captured_events=0,
+            store_sha256=None,
+            items=(),
+        )

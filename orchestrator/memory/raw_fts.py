@@ -29,5 +29,12 @@ class RawFtsAdapter:
             captured_events=captured,
             capture_drops=drops,
             store_sha256=frozen,
-            items=tuple(MemoryItem(item_id=hit.event_id, text=f"{hit.at[:10]} {hit.role}: {hit.text}", source_event_ids=(hit.event_id,)) for hit in hits),
+            items=tuple(
+                MemoryItem(
+                    item_id=hit.event_id,
+                    text=f"{hit.at[:10]} {hit.role}: {hit.text}",
+                    source_event_ids=(hit.event_id,),
+                )
+                for hit in hits
+            ),
         )

@@ -1,6 +1,7 @@
 """Replaces secrets in history by typed marks before anything is stored. Pure and byte-stable.
 
-A mark names the kind of secret and nothing of its value; redacting twice changes nothing.
+A mark names the kind of secret and nothing of its value; redacting twice changes nothing. Plain words,
+identifiers and calls are left alone, so that a remembered decision is not mistaken for a password.
 """
 
 from __future__ import annotations
@@ -9,18 +10,40 @@ import math
 import re
 from collections import Counter
 
+# Repetitions that could be retried from many starting points are bounded; the rest are linear.
 _PATTERNS: tuple[tuple[str, re.Pattern[str]], ...] = (
-    ("private-key", re.compile(r"-----BEGIN [A-Z ]{0,30}PRIVATE KEY-----.*?(?:-----END [A-Z ]{0,30}PRIVATE KEY-----|\Z)", re.DOTALL)),
-    ("github-token", re.compile(r"\b(?:gh[pousr]_[A-Za-z0-9]{20,255}|github_pat_[A-Za-z0-9_]{20,255})\b")),
-    ("gitlab-token", re.compile(r"\bglpat-[A-Za-z0-9_-]{20,64}")),
-    ("slack-token", re.compile(r"\bxox[abeoprs]-[A-Za-z0-9-]{10,255}")),
-    ("aws-key", re.compile(r"\b(?:AKIA|ASIA)[A-Z0-9]{16}\b")),
-    ("model-key", re.compile(r"\bsk-[A-Za-z0-9_-]{20,255}")),
-    ("jwt", re.compile(r"\beyJ[A-Za-z0-9_-]{8,2000}\.[A-Za-z0-9_-]{8,4000}\.[A-Za-z0-9_-]{4,2000}")),
-    ("bearer-token", re.compile(r"(?i)(?<=bearer )[A-Za-z0-9._~+/=-]{16,2000}")),
+    (
+        "private-key",
+        re.compile(
+            r"-----BEGIN [A-Z0-9 ]{0,30}PRIVATE KEY(?: BLOCK)?-----.*?(?:-----END [A-Z0-9 ]{0,30}PRIVATE KEY(?: BLOCK)?-----|\Z)",
+            re.DOTALL,
+        ),
+    ),
+    (
+        "github-token",
+        re.compile(r"(?<![A-Za-z0-9])(?:gh[pousr]_[A-Za-z0-9]{20,}|github_pat_[A-Za-z0-9_]{20,})"),
+    ),
+    ("gitlab-token", re.compile(r"(?<![A-Za-z0-9])glpat-[A-Za-z0-9_-]{20,}")),
+    ("slack-token", re.compile(r"(?<![A-Za-z0-9])xox[abeoprs]-[A-Za-z0-9-]{10,}")),
+    ("aws-key", re.compile(r"(?<![A-Za-z0-9])(?:AKIA|ASIA)[A-Z0-9]{16}(?![A-Za-z0-9])")),
+    ("model-key", re.compile(r"(?<![A-Za-z0-9])sk-[A-Za-z0-9_-]{20,}")),
+    (
+        "jwt",
+        re.compile(
+            r"(?<![A-Za-z0-9])eyJ[A-Za-z0-9_-]{8,2000}\.[A-Za-z0-9_-]{8,4000}\.[A-Za-z0-9_-]{4,}"
+        ),
+    ),
+    (
+        "bearer-token",
+        re.compile(r"(?i)(?<=bearer )(?=[a-z._~+/=-]{0,400}[0-9])[a-z0-9._~+/=-]{16,}"),
+    ),
 )
-_ASSIGNED = re.compile(r"(?i)\b((?:[a-z0-9]{1,40}[_-]){0,4}(?:password|passwd|secret|api[_-]?key|token)\s{0,3}[:=]\s{0,3}[\"']?)([^\s\"',;]{8,400})")
+_ASSIGNED = re.compile(
+    r"(?i)((?:password|passwd|secret|token|(?:api|access|secret|private)[_-]?key)[\"']?\s{0,3}[:=]\s{0,3}[\"']?)([^\s\"',;]{8,})"
+)
+_MARK = re.compile(r"\[redacted:[a-z-]+\]")
 _MIN_ENTROPY_BITS = 2.8
+_SPECIAL = frozenset("@#$%^&*!")
 
 
 def redact(text: str) -> str:
@@ -32,12 +55,20 @@ def redact(text: str) -> str:
 
 def _assigned(match: re.Match[str]) -> str:
     value = match[2]
-    if value.startswith("[redacted:") or _entropy_bits(value) < _MIN_ENTROPY_BITS:
+    # What a pattern above has marked already is not judged again: redacting twice must change nothing.
+    if not _looks_random(_MARK.sub("", value)):
         return match[0]
     return f"{match[1]}[redacted:assigned-secret]"
 
 
+def _looks_random(value: str) -> bool:
+    """Letters mixed with digits or special characters, no call, and enough entropy for a password."""
+    letters = any(c.isalpha() for c in value)
+    mixed = any(c.isdigit() or c in _SPECIAL for c in value)
+    return letters and mixed and "(" not in value and _entropy_bits(value) >= _MIN_ENTROPY_BITS
+
+
 def _entropy_bits(value: str) -> float:
-    """Shannon entropy per character; prose and plain words stay below random values."""
+    """Returns the Shannon entropy in bits per character."""
     counts = Counter(value)
     return -sum(n / len(value) * math.log2(n / len(value)) for n in counts.values())

@@ -1,15 +1,19 @@
 """Counts tokens in the frozen unit o200k_base (OpenAI's public encoding), offline.
 
 The encoding's tables are loaded on first use, once per counter. Text is counted as ordinary text: markers
-of special tokens inside it have no power.
+of special tokens inside it have no power, and its length has no limit.
 """
 
 from __future__ import annotations
 
 import threading
-from typing import Any
+from typing import Final, Protocol
 
-UNIT = "o200k_base"
+UNIT: Final = "o200k_base"
+
+
+class _Tokenizer(Protocol):
+    def count(self, text: str, /) -> int: ...
 
 
 class TokenCounter:
@@ -17,15 +21,21 @@ class TokenCounter:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._encoding: Any = None
+        self._tokenizer: _Tokenizer | None = None
 
     def count(self, text: str) -> int:
-        """Returns the number of o200k_base tokens of a text."""
+        """Returns the number of o200k_base tokens of a text; a lone surrogate counts as U+FFFD."""
         if not text:
             return 0
-        with self._lock:
-            if self._encoding is None:
-                import bpe_openai
+        return self._loaded().count(
+            text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+        )
 
-                self._encoding = bpe_openai.get_encoding(UNIT)
-            return len(self._encoding.encode(text, disallowed_special=()))
+    def _loaded(self) -> _Tokenizer:
+        with self._lock:
+            if self._tokenizer is None:
+                # The package's tiktoken-like wrapper refuses a million characters; its binding does not.
+                from bpe_openai._bindings import tokenizer_for_encoding  # type: ignore[import-untyped]
+
+                self._tokenizer = tokenizer_for_encoding(UNIT)
+            return self._tokenizer

@@ -89,12 +89,23 @@ class CuratorLog(Document):
     def _consistent(self) -> Self:
         last = self.steps[-1].chars_after
         if last != self.final_char_count:
-            raise ValueError(f"final_char_count {self.final_char_count} differs from the last step's chars_after {last}")
+            raise ValueError(
+                f"final_char_count {self.final_char_count} differs from the last step's chars_after {last}"
+            )
         for step in self.steps:
             if step.chars_after > self.budget.max_chars:
-                raise ValueError(f"{step.episode_id}: chars_after {step.chars_after} is above the cap {self.budget.max_chars}")
+                raise ValueError(
+                    f"{step.episode_id}: chars_after {step.chars_after} is above the cap {self.budget.max_chars}"
+                )
             if (step.minutes_spent is None) != (self.curator_kind == "synthetic"):
-                raise ValueError(f"{step.episode_id}: minutes_spent is given for a human curator and for no other")
-            if step.minutes_spent is not None and step.minutes_spent > self.budget.minutes_per_episode:
-                raise ValueError(f"{step.episode_id}: minutes_spent {step.minutes_spent} is above the budget {self.budget.minutes_per_episode}")
+                raise ValueError(
+                    f"{step.episode_id}: minutes_spent is given for a human curator and for no other"
+                )
+            if (
+                step.minutes_spent is not None
+                and step.minutes_spent > self.budget.minutes_per_episode
+            ):
+                raise ValueError(
+                    f"{step.episode_id}: minutes_spent {step.minutes_spent} is above the budget {self.budget.minutes_per_episode}"
+                )
         return self

@@ -6,7 +6,17 @@ import json
 
 from pydantic import BaseModel
 
-from orchestrator.model import condition, images, memory, plan, record, report, source, task, verdict
+from orchestrator.model import (
+    condition,
+    images,
+    memory,
+    plan,
+    record,
+    report,
+    source,
+    task,
+    verdict,
+)
 from orchestrator.model.base import schema_name
 
 PUBLISHED: tuple[type[BaseModel], ...] = (
@@ -38,6 +48,8 @@ def schema_files() -> dict[str, bytes]:
     schemas = {schema_name(document): document.model_json_schema() for document in PUBLISHED}
     schemas["source"] = source.SOURCE.json_schema()
     return {
-        f"{name}.json": (json.dumps(schema, indent=2, sort_keys=True, ensure_ascii=False) + "\n").encode()
+        f"{name}.json": (
+            json.dumps(schema, indent=2, sort_keys=True, ensure_ascii=False) + "\n"
+        ).encode()
         for name, schema in schemas.items()
     }

@@ -73,5 +73,12 @@ def parse_source(data: bytes, *, where: str) -> Source:
     try:
         return SOURCE.validate_json(data)
     except ValidationError as error:
-        problems = "; ".join(f"{'.'.join(map(str, e['loc'])) or 'document'}: {e['msg'].lower()}" for e in error.errors(include_url=False)[:8])
-        raise DocumentError("document-invalid", f"{where}: expected a valid source pin, found {problems}", hint="compare the document with schemas/source.json") from error
+        problems = "; ".join(
+            f"{'.'.join(map(str, e['loc'])) or 'document'}: {e['msg'].lower()}"
+            for e in error.errors(include_url=False)[:8]
+        )
+        raise DocumentError(
+            "document-invalid",
+            f"{where}: expected a valid source pin, found {problems}",
+            hint="compare the document with schemas/source.json",
+        ) from error

@@ -78,7 +78,9 @@ class Limits(Closed):
     @model_validator(mode="after")
     def _work_fits_memory(self) -> Self:
         if self.work_bytes * 2 > self.memory_bytes:
-            raise ValueError("work_bytes must be at most half of memory_bytes: the work area is memory")
+            raise ValueError(
+                "work_bytes must be at most half of memory_bytes: the work area is memory"
+            )
         return self
 
 

@@ -65,7 +65,9 @@ class LeftOut(Closed):
     """Something in the work area that cannot be part of a diff, and why it was left out."""
 
     name: Text
-    reason: Literal["git-folder", "special-file", "name-not-utf8", "name-too-long", "name-not-portable"]
+    reason: Literal[
+        "git-folder", "special-file", "name-not-utf8", "name-too-long", "name-not-portable"
+    ]
 
 
 class Harvest(Document):
@@ -163,9 +165,13 @@ class Verdict(Document):
         if any(tally.expected == 0 for tally in tallies):
             raise ValueError("a verdict from an empty set of tests is impossible")
         complete = all(tally.passed == tally.expected for tally in tallies)
-        whole = complete and self.compiled and self.paths_ok and self.patterns_ok and self.within_limits
+        whole = (
+            complete and self.compiled and self.paths_ok and self.patterns_ok and self.within_limits
+        )
         if self.resolved != whole:
-            raise ValueError("resolved must equal: all tests pass, build, paths, patterns and limits hold")
+            raise ValueError(
+                "resolved must equal: all tests pass, build, paths, patterns and limits hold"
+            )
         if self.resolved != (self.failure_reason is None):
             raise ValueError("failure_reason is given exactly for an unresolved trial")
         return self

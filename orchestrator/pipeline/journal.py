@@ -22,7 +22,12 @@ class Journal:
     """The stage records of one attempt."""
 
     def __init__(
-        self, ledger: Ledger, blobs: BlobStore, trial: str, attempt: int, recorded: AttemptRecord | None = None
+        self,
+        ledger: Ledger,
+        blobs: BlobStore,
+        trial: str,
+        attempt: int,
+        recorded: AttemptRecord | None = None,
     ) -> None:
         self._ledger = ledger
         self.blobs = blobs
@@ -56,7 +61,9 @@ class Journal:
         """Returns the recorded document of a stage, or runs the stage and records it."""
         recorded = self._recorded.get(stage)
         if recorded is not None:
-            return kind.parse(self.blobs.get(recorded.document_sha256), where=f"{self.trial} {stage.value}")
+            return kind.parse(
+                self.blobs.get(recorded.document_sha256), where=f"{self.trial} {stage.value}"
+            )
         self._artifacts = []
         self._container_ms = 0
         began = monotonic_ms()

@@ -16,7 +16,13 @@ from orchestrator.model.condition import Condition
 from orchestrator.model.plan import AgentPin, CuratedPin, ImagePin, Plan, Retry, TaskPin, Trial
 from orchestrator.pipeline.options import PlanRequest
 from orchestrator.sandbox.harden import profile_sha256
-from orchestrator.sources.loader import LoadedTask, list_tasks, load_conditions, load_curated, load_task
+from orchestrator.sources.loader import (
+    LoadedTask,
+    list_tasks,
+    load_conditions,
+    load_curated,
+    load_task,
+)
 from orchestrator.sources.revision import source_revision
 
 MAX_ATTEMPTS = 2
@@ -24,7 +30,9 @@ MAX_ATTEMPTS = 2
 ImagePins = Callable[[LoadedTask], tuple[ImagePin, ImagePin]]
 
 
-def build_plan(request: PlanRequest, *, fixtures: Path, images: Path, image_pins: ImagePins) -> Plan:
+def build_plan(
+    request: PlanRequest, *, fixtures: Path, images: Path, image_pins: ImagePins
+) -> Plan:
     """Builds and validates a plan.
 
     Args:
@@ -72,7 +80,11 @@ def _check_phase(request: PlanRequest) -> None:
             hint="use --phase local",
         )
     if request.model is not None or request.reasoning_effort is not None:
-        raise UsageError("agent-has-no-model", "expected no --model and no --reasoning-effort: scripted agents call no model", hint="leave both out")
+        raise UsageError(
+            "agent-has-no-model",
+            "expected no --model and no --reasoning-effort: scripted agents call no model",
+            hint="leave both out",
+        )
 
 
 def _conditions(request: PlanRequest, fixtures: Path) -> tuple[Condition, ...]:
@@ -81,7 +93,11 @@ def _conditions(request: PlanRequest, fixtures: Path) -> tuple[Condition, ...]:
         known = {condition.id: condition for condition in registry.conditions}
         for name in request.conditions:
             if name not in known:
-                raise UsageError("condition-unknown", f"expected one of {', '.join(known)}, found {name!r}", hint="choose with --condition")
+                raise UsageError(
+                    "condition-unknown",
+                    f"expected one of {', '.join(known)}, found {name!r}",
+                    hint="choose with --condition",
+                )
         return tuple(c for c in registry.conditions if c.id in request.conditions)
     if request.matrix == "primary":
         return tuple(c for c in registry.conditions if c.role == "primary")
@@ -93,14 +109,21 @@ def _tasks(request: PlanRequest, fixtures: Path) -> tuple[LoadedTask, ...]:
     tasks = tuple(load_task(fixtures, name) for name in dict.fromkeys(names))
     chosen = tuple(t for t in tasks if request.task_set == "full" or t.card.smoke or request.tasks)
     if not chosen:
-        raise UsageError("no-tasks", f"expected at least one task in set {request.task_set}, found none", hint="run `memtrial tasks`")
+        raise UsageError(
+            "no-tasks",
+            f"expected at least one task in set {request.task_set}, found none",
+            hint="run `memtrial tasks`",
+        )
     return tuple(sorted(chosen, key=lambda task: task.card.id))
 
 
 def _agents(request: PlanRequest, images: Path) -> tuple[AgentPin, ...]:
     program = sha256_hex((images / "agent" / "scripted.py").read_bytes())
     names = tuple(dict.fromkeys(request.agents))
-    return tuple(AgentPin(name=driver_for(name).name, kind="scripted", program_sha256=program) for name in names)
+    return tuple(
+        AgentPin(name=driver_for(name).name, kind="scripted", program_sha256=program)
+        for name in names
+    )
 
 
 def _curated_pin(fixtures: Path, task: LoadedTask) -> CuratedPin:
@@ -126,7 +149,10 @@ def _task_pin(task: LoadedTask, image_pins: ImagePins) -> TaskPin:
 
 
 def _trials(
-    request: PlanRequest, tasks: tuple[LoadedTask, ...], conditions: tuple[Condition, ...], agents: tuple[AgentPin, ...]
+    request: PlanRequest,
+    tasks: tuple[LoadedTask, ...],
+    conditions: tuple[Condition, ...],
+    agents: tuple[AgentPin, ...],
 ) -> tuple[Trial, ...]:
     cells = [
         Trial(seq=0, task_id=task.card.id, condition_id=condition.id, agent=agent.name, epoch=epoch)

@@ -20,7 +20,14 @@ from orchestrator.ledger.blobs import BlobStore
 from orchestrator.ledger.chain import Ledger
 from orchestrator.ledger.history import AttemptRecord, RunRecord, replay
 from orchestrator.model.plan import Plan, Trial
-from orchestrator.model.record import AttemptEnded, AttemptStarted, RunEnded, RunResumed, RunStarted, Stage
+from orchestrator.model.record import (
+    AttemptEnded,
+    AttemptStarted,
+    RunEnded,
+    RunResumed,
+    RunStarted,
+    Stage,
+)
 from orchestrator.model.verdict import Verdict
 from orchestrator.pipeline.journal import Journal
 from orchestrator.pipeline.stages import Bench
@@ -64,7 +71,9 @@ class Run:
         folder.mkdir(parents=True)
         write_atomic(folder / "plan.json", plan_bytes)
         ledger = Ledger.create(folder / "ledger.jsonl")
-        ledger.append(RunStarted(run_id=run_id, plan_sha256=plan_sha256, engine=engine, workers=workers))
+        ledger.append(
+            RunStarted(run_id=run_id, plan_sha256=plan_sha256, engine=engine, workers=workers)
+        )
         point_latest(results, run_id)
         return cls(folder, plan, ledger, RunRecord())
 
@@ -92,16 +101,23 @@ class Run:
             if attempt is None or Stage.HARVEST in attempt.stages:
                 continue
             ended = AttemptEnded(
-                trial=key, attempt=attempt.number, outcome="interrupted", verdict_sha256=None,
-                error_reference="orchestrator-died", error="the orchestrator ended in the middle of this attempt",
-                wall_ms=0, container_ms=0,
+                trial=key,
+                attempt=attempt.number,
+                outcome="interrupted",
+                verdict_sha256=None,
+                error_reference="orchestrator-died",
+                error="the orchestrator ended in the middle of this attempt",
+                wall_ms=0,
+                container_ms=0,
             )
             self._ledger.append(ended)
             attempt.ended = ended
 
     def pending(self) -> list[Trial]:
         """Returns the trials without a verdict, in the plan's order."""
-        return [trial for trial in self.plan.trials if self._record.trial(trial.key).completed is None]
+        return [
+            trial for trial in self.plan.trials if self._record.trial(trial.key).completed is None
+        ]
 
     def stop(self) -> None:
         """Lets running trials end and begins no other."""
@@ -125,16 +141,22 @@ class Run:
                         if trial is not None:
                             waiting.add(pool.submit(self._trial, trial, make_bench))
                     exhausted = exhausted or self._stop.is_set()
-                    finished, waiting = wait(waiting, return_when=FIRST_COMPLETED) if waiting else (set(), set())
+                    finished, waiting = (
+                        wait(waiting, return_when=FIRST_COMPLETED) if waiting else (set(), set())
+                    )
                     for future in finished:
                         end = future.result()
                         done += 1
-                        progress(TrialEnd(end.trial, done, total, end.verdict, end.error, end.wall_ms))
+                        progress(
+                            TrialEnd(end.trial, done, total, end.verdict, end.error, end.wall_ms)
+                        )
             except BaseException:
                 self._stop.set()
                 raise
         left = len(self.pending())
-        self._ledger.append(RunEnded(trials=total, completed=total - left, wall_ms=monotonic_ms() - began))
+        self._ledger.append(
+            RunEnded(trials=total, completed=total - left, wall_ms=monotonic_ms() - began)
+        )
         return left
 
     def _trial(self, trial: Trial, make_bench: MakeBench) -> TrialEnd:
@@ -175,7 +197,9 @@ class Run:
             attempt=journal.attempt,
             outcome="completed" if verdict else "interrupted" if interrupted else "infra_error",
             verdict_sha256=verdict.digest_sha256() if verdict else None,
-            error_reference=None if fault is None else getattr(fault, "reference", type(fault).__name__.lower()),
+            error_reference=None
+            if fault is None
+            else getattr(fault, "reference", type(fault).__name__.lower()),
             error=None if fault is None else f"{type(fault).__name__}: {fault}"[:2000],
             wall_ms=monotonic_ms() - began,
             container_ms=journal.container_ms_total,
@@ -199,7 +223,11 @@ def read_plan(path: Path) -> Plan:
     try:
         data = path.read_bytes()
     except OSError as error:
-        raise UsageError("plan-missing", f"expected a plan file, found none at {path}", hint="make one with `memtrial plan --agent oracle --out plan.json`") from error
+        raise UsageError(
+            "plan-missing",
+            f"expected a plan file, found none at {path}",
+            hint="make one with `memtrial plan --agent oracle --out plan.json`",
+        ) from error
     plan = Plan.parse(data.rstrip(b"\n"), where=path.name)
     if plan.canonical() != data.rstrip(b"\n"):
         raise DocumentError(
@@ -213,7 +241,11 @@ def read_plan(path: Path) -> Plan:
 def check_plan_is_recorded(plan: Plan, record: RunRecord, folder: Path) -> None:
     """Refuses a run whose plan is not the one that its ledger began with."""
     if record.started is None or record.started.plan_sha256 != plan.digest_sha256():
-        raise IntegrityError("plan-changed", f"{folder.name}: expected the plan that the ledger began with, found {plan.digest_sha256()[:16]}", hint="restore plan.json from a copy")
+        raise IntegrityError(
+            "plan-changed",
+            f"{folder.name}: expected the plan that the ledger began with, found {plan.digest_sha256()[:16]}",
+            hint="restore plan.json from a copy",
+        )
 
 
 def point_latest(results: Path, run_id: str) -> None:
@@ -232,4 +264,8 @@ def find_run(results: Path, name: str) -> Path:
     for folder in (results / name, Path(name)):
         if (folder / "ledger.jsonl").is_file():
             return folder.resolve()
-    raise UsageError("run-unknown", f"expected a run id, a folder or 'latest', found {name!r}", hint=f"list {results} for the runs that there are")
+    raise UsageError(
+        "run-unknown",
+        f"expected a run id, a folder or 'latest', found {name!r}",
+        hint=f"list {results} for the runs that there are",
+    )

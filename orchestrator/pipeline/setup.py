@@ -16,7 +16,13 @@ import docker
 
 from orchestrator.core.errors import DocumentError, IntegrityError
 from orchestrator.core.files import write_atomic
-from orchestrator.core.places import cache_root, fixtures_root, images_root, local_lock_path, results_root
+from orchestrator.core.places import (
+    cache_root,
+    fixtures_root,
+    images_root,
+    local_lock_path,
+    results_root,
+)
 from orchestrator.memory.curated import CuratedAdapter
 from orchestrator.memory.none import NoMemoryAdapter
 from orchestrator.memory.raw_fts import RawFtsAdapter
@@ -36,7 +42,13 @@ from orchestrator.sandbox.layers import ImageSpec
 from orchestrator.sandbox.reaper import reap
 from orchestrator.sources.checkout import materialise, repository_entries
 from orchestrator.sources.fetch import PinnedFile, fetch
-from orchestrator.sources.loader import LoadedTask, check_against_checkout, list_tasks, load_curated, load_task
+from orchestrator.sources.loader import (
+    LoadedTask,
+    check_against_checkout,
+    list_tasks,
+    load_curated,
+    load_task,
+)
 
 Say = Callable[[str], None]
 
@@ -45,7 +57,11 @@ def _shared_images(client: docker.DockerClient | None, say: Say) -> ImageSet:
     cache = cache_root()
     images = images_root()
     base = ensure_base(client, images, cache, local_lock_path(), say)
-    shared = assemble(base, images, lambda project, hashes: fetch(PinnedFile(project, hashes, "-none-any.whl"), cache))
+    shared = assemble(
+        base,
+        images,
+        lambda project, hashes: fetch(PinnedFile(project, hashes, "-none-any.whl"), cache),
+    )
     lock = lock_of(base, shared, images).canonical() + b"\n"
     committed = images / "lock.json"
     if not committed.exists() or committed.read_bytes() != lock:
@@ -68,17 +84,25 @@ def make_images(say: Say, *, write_lock_file: bool) -> dict[str, str]:
         ensure_loaded(client, name, spec, say)
         made[name] = spec.image_id
     for task_id in list_tasks(fixtures_root()):
-        for role, spec in zip(("agent", "verifier"), _images_of(load_task(fixtures_root(), task_id), shared), strict=True):
+        for role, spec in zip(
+            ("agent", "verifier"),
+            _images_of(load_task(fixtures_root(), task_id), shared),
+            strict=True,
+        ):
             ensure_loaded(client, f"{task_id}-{role}", spec, say)
             made[f"{task_id}-{role}"] = spec.image_id
     if write_lock_file:
         base = ensure_base(client, images_root(), cache_root(), local_lock_path(), say)
-        write_atomic(images_root() / "lock.json", lock_of(base, shared, images_root()).canonical() + b"\n")
+        write_atomic(
+            images_root() / "lock.json", lock_of(base, shared, images_root()).canonical() + b"\n"
+        )
         local_lock_path().unlink(missing_ok=True)
     return made
 
 
-def make_plan(request: PlanRequest, say: Say, *, install: bool = False, offline: bool = False) -> Plan:
+def make_plan(
+    request: PlanRequest, say: Say, *, install: bool = False, offline: bool = False
+) -> Plan:
     """Builds a plan and makes the images that it names.
 
     Args:
@@ -100,7 +124,9 @@ def make_plan(request: PlanRequest, say: Say, *, install: bool = False, offline:
                 ensure_loaded(client, f"{task.card.id}-{role}", spec, say)
         return pin(specs[0]), pin(specs[1])
 
-    return build_plan(request, fixtures=fixtures_root(), images=images_root(), image_pins=image_pins)
+    return build_plan(
+        request, fixtures=fixtures_root(), images=images_root(), image_pins=image_pins
+    )
 
 
 class _Benches:
@@ -124,7 +150,11 @@ class _Benches:
         for curated in self._plan.curated:
             found = load_curated(fixtures, curated.task_id)
             if (found.file_sha256, found.log_sha256) != (curated.file_sha256, curated.log_sha256):
-                raise IntegrityError("curated-file-changed", f"curated file of {curated.task_id}: expected the bytes of the plan, found others", hint="restore the file, or make a new plan")
+                raise IntegrityError(
+                    "curated-file-changed",
+                    f"curated file of {curated.task_id}: expected the bytes of the plan, found others",
+                    hint="restore the file, or make a new plan",
+                )
             files[curated.task_id] = found.text
         return CuratedAdapter(files)
 
@@ -165,19 +195,34 @@ def _check_plan_fits(plan: Plan) -> None:
     """Refuses fixtures that are not the ones the plan pins, before anything runs."""
     for task in plan.tasks:
         if load_task(fixtures_root(), task.digests.id).digests != task.digests:
-            raise DocumentError("plan-does-not-fit", f"task {task.digests.id}: expected the files that the plan pins, found others", hint="restore the fixtures, or make a new plan with `memtrial plan`")
+            raise DocumentError(
+                "plan-does-not-fit",
+                f"task {task.digests.id}: expected the files that the plan pins, found others",
+                hint="restore the fixtures, or make a new plan with `memtrial plan`",
+            )
 
 
 def _work(run: Run, client: docker.DockerClient, progress: Say, live: Say, workers: int) -> None:
     installation = installation_id(cache_root())
     reaped = reap(client, installation)
     if reaped.total:
-        progress(f"cleaned up after a dead run: {reaped.containers} containers, {reaped.volumes} volumes")
+        progress(
+            f"cleaned up after a dead run: {reaped.containers} containers, {reaped.volumes} volumes"
+        )
     sandbox = DockerSandbox(client, installation)
 
     def show(end: TrialEnd) -> None:
-        outcome = "no verdict" if end.verdict is None else "resolved" if end.verdict.resolved else f"unresolved ({end.verdict.failure_reason})"
-        progress(f"[{end.done:>3}/{end.total}] {end.trial.key:<64} {outcome}, {end.wall_ms / 1000:.1f} s" + (f": {end.error}" if end.error else ""))
+        outcome = (
+            "no verdict"
+            if end.verdict is None
+            else "resolved"
+            if end.verdict.resolved
+            else f"unresolved ({end.verdict.failure_reason})"
+        )
+        progress(
+            f"[{end.done:>3}/{end.total}] {end.trial.key:<64} {outcome}, {end.wall_ms / 1000:.1f} s"
+            + (f": {end.error}" if end.error else "")
+        )
         live(f"[{end.done}/{end.total}] working")
 
     try:

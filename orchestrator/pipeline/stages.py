@@ -77,17 +77,25 @@ def check_inventory(inventory: Inventory) -> None:
         "files in HOME": list(inventory.home_entries),
         "files in /tmp": list(inventory.temporary_entries),
         "network interfaces": [name for name in inventory.interfaces if name != "lo"],
-        "capabilities": [] if set(inventory.capabilities_effective) == {"0"} else [inventory.capabilities_effective],
+        "capabilities": []
+        if set(inventory.capabilities_effective) == {"0"}
+        else [inventory.capabilities_effective],
         "root": ["uid 0"] if inventory.uid == 0 else [],
     }
     wrong = {name: values for name, values in found.items() if values}
     if wrong:
-        raise IntegrityError("container-not-clean", f"expected an empty, powerless container, found {wrong}", hint="run `memtrial doctor`")
+        raise IntegrityError(
+            "container-not-clean",
+            f"expected an empty, powerless container, found {wrong}",
+            hint="run `memtrial doctor`",
+        )
 
 
 def remember(bench: Bench, journal: Journal) -> Remembered:
     """Drives the memory system from raw history to ranked items. It never sees the Key."""
-    remembered = bench.adapter.remember(bench.condition, bench.task.history, bench.task.brief.prompt)
+    remembered = bench.adapter.remember(
+        bench.condition, bench.task.history, bench.task.brief.prompt
+    )
     journal.keep("items", b"\n".join(item.canonical() for item in remembered.items))
     return remembered
 
@@ -102,7 +110,9 @@ def act(bench: Bench, journal: Journal, injection: Injection) -> Acted:
     workspace = _open(bench)
     before_ms = workspace.container_ms()
     driver = driver_for(bench.trial.agent)
-    outcome = workspace.act(driver.launch(final_prompt(injection, bench.task.brief.prompt), bench.task.rehearsal))
+    outcome = workspace.act(
+        driver.launch(final_prompt(injection, bench.task.brief.prompt), bench.task.rehearsal)
+    )
     journal.spent(workspace.container_ms() - before_ms)
     return Acted(
         agent=bench.trial.agent,
@@ -131,11 +141,16 @@ def harvest(bench: Bench, journal: Journal) -> Harvest:
     )
 
 
-def grade(bench: Bench, journal: Journal, injection: Injection, acted: Acted, harvested: Harvest) -> Verdict:
+def grade(
+    bench: Bench, journal: Journal, injection: Injection, acted: Acted, harvested: Harvest
+) -> Verdict:
     """Runs the suite twice in fresh containers and judges: P2P without hidden tests, F2P with them."""
     diff = journal.artifact(Stage.HARVEST, "diff")
     with ThreadPoolExecutor(max_workers=2, thread_name_prefix="verify") as pool:
-        phases: tuple[Literal["pass_to_pass", "fail_to_pass"], ...] = ("pass_to_pass", "fail_to_pass")
+        phases: tuple[Literal["pass_to_pass", "fail_to_pass"], ...] = (
+            "pass_to_pass",
+            "fail_to_pass",
+        )
         jobs = [pool.submit(_verify, bench, phase, harvested, diff) for phase in phases]
         results = [job.result() for job in jobs]
     for phase, (report, raw, log, _) in zip(phases, results, strict=True):
@@ -162,7 +177,11 @@ def _verify(
     bench: Bench, phase: Literal["pass_to_pass", "fail_to_pass"], harvested: Harvest, diff: bytes
 ) -> tuple[TestReport, bytes, bytes, int]:
     runner = bench.task.card.runner
-    hidden = tuple((file.path, file.text) for file in bench.task.key.hidden_files) if phase == "fail_to_pass" else ()
+    hidden = (
+        tuple((file.path, file.text) for file in bench.task.key.hidden_files)
+        if phase == "fail_to_pass"
+        else ()
+    )
     command = command_for(runner, phase, tuple(path for path, _ in hidden))
     job = VerifyJob(
         phase=phase,
@@ -182,12 +201,26 @@ def _verify(
 
 
 def _not_run(phase: Literal["pass_to_pass", "fail_to_pass"], why: str) -> TestReport:
-    return TestReport(runner="pytest", phase=phase, compiled=False, compile_error=why, timed_out=False, exit_code=None, tests=())
+    return TestReport(
+        runner="pytest",
+        phase=phase,
+        compiled=False,
+        compile_error=why,
+        timed_out=False,
+        exit_code=None,
+        tests=(),
+    )
 
 
 def seal(
-    bench: Bench, trial: str, prepared: Prepared, remembered: Remembered, injection: Injection,
-    acted: Acted, harvested: Harvest, verdict: Verdict,
+    bench: Bench,
+    trial: str,
+    prepared: Prepared,
+    remembered: Remembered,
+    injection: Injection,
+    acted: Acted,
+    harvested: Harvest,
+    verdict: Verdict,
 ) -> Sealed:
     """Binds the documents of the trial to one another and to the plan."""
     return Sealed(
@@ -204,5 +237,7 @@ def seal(
 
 def _open(bench: Bench) -> Workspace:
     if bench.workspace is None:
-        raise IntegrityError("workspace-not-open", "the agent's containers are gone", hint="run `memtrial resume`")
+        raise IntegrityError(
+            "workspace-not-open", "the agent's containers are gone", hint="run `memtrial resume`"
+        )
     return bench.workspace

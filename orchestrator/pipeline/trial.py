@@ -23,15 +23,23 @@ def run_trial(bench: Bench, journal: Journal) -> Verdict:
         MemtrialError: an infrastructure outcome; there is no verdict then.
     """
     with ExitStack() as containers:
-        prepared = journal.step(Stage.PREPARE, Prepared, lambda: stages.prepare(bench, journal, containers))
-        remembered = journal.step(Stage.REMEMBER, Remembered, lambda: stages.remember(bench, journal))
+        prepared = journal.step(
+            Stage.PREPARE, Prepared, lambda: stages.prepare(bench, journal, containers)
+        )
+        remembered = journal.step(
+            Stage.REMEMBER, Remembered, lambda: stages.remember(bench, journal)
+        )
         injection = journal.step(Stage.INJECT, Injection, lambda: stages.inject(bench, remembered))
         acted = journal.step(Stage.ACT, Acted, lambda: stages.act(bench, journal, injection))
         harvest = journal.step(Stage.HARVEST, Harvest, lambda: stages.harvest(bench, journal))
-    verdict = journal.step(Stage.GRADE, Verdict, lambda: stages.grade(bench, journal, injection, acted, harvest))
+    verdict = journal.step(
+        Stage.GRADE, Verdict, lambda: stages.grade(bench, journal, injection, acted, harvest)
+    )
     journal.step(
         Stage.SEAL,
         Sealed,
-        lambda: stages.seal(bench, journal.trial, prepared, remembered, injection, acted, harvest, verdict),
+        lambda: stages.seal(
+            bench, journal.trial, prepared, remembered, injection, acted, harvest, verdict
+        ),
     )
     return verdict

@@ -50,7 +50,11 @@ def build_report(folder: Path) -> RunReport:
     entries, head, _ = read_entries(folder / "ledger.jsonl")
     run = replay(entries)
     if run.started is None or run.started.plan_sha256 != plan.digest_sha256():
-        raise IntegrityError("plan-changed", f"{folder.name}: expected the plan that the ledger began with, found {plan.digest_sha256()[:16]}", hint="restore plan.json from a copy")
+        raise IntegrityError(
+            "plan-changed",
+            f"{folder.name}: expected the plan that the ledger began with, found {plan.digest_sha256()[:16]}",
+            hint="restore plan.json from a copy",
+        )
     blobs = BlobStore(folder / "blobs")
     graded = [_graded(trial, run, blobs) for trial in sorted(plan.trials, key=lambda t: t.key)]
     return RunReport(
@@ -62,7 +66,15 @@ def build_report(folder: Path) -> RunReport:
         diagnostic=plan.diagnostic,
         complete=all(item.verdict is not None for item in graded),
         arms=tuple(
-            _arm(agent.name, condition.id, [g for g in graded if (g.trial.agent, g.trial.condition_id) == (agent.name, condition.id)])
+            _arm(
+                agent.name,
+                condition.id,
+                [
+                    g
+                    for g in graded
+                    if (g.trial.agent, g.trial.condition_id) == (agent.name, condition.id)
+                ],
+            )
             for agent in plan.agents
             for condition in plan.conditions
         ),
@@ -79,11 +91,24 @@ def _graded(trial: Trial, run: RunRecord, blobs: BlobStore) -> Graded:
     attempt = record.completed
     if attempt is None or attempt.ended is None:
         return Graded(trial, record, None, None)
-    verdict = Verdict.parse(blobs.get(attempt.stages[Stage.GRADE].document_sha256), where=f"verdict of {trial.key}")
-    injection = Injection.parse(blobs.get(attempt.stages[Stage.INJECT].document_sha256), where=f"injection of {trial.key}")
+    verdict = Verdict.parse(
+        blobs.get(attempt.stages[Stage.GRADE].document_sha256), where=f"verdict of {trial.key}"
+    )
+    injection = Injection.parse(
+        blobs.get(attempt.stages[Stage.INJECT].document_sha256), where=f"injection of {trial.key}"
+    )
     named = (verdict.task_id, verdict.condition_id, verdict.agent, verdict.epoch)
-    if attempt.ended.verdict_sha256 != verdict.digest_sha256() or named != (trial.task_id, trial.condition_id, trial.agent, trial.epoch):
-        raise IntegrityError("verdict-mismatch", f"{trial.key}: expected its own verdict, found one of {'/'.join(map(str, named))}", hint="restore the results folder from a copy")
+    if attempt.ended.verdict_sha256 != verdict.digest_sha256() or named != (
+        trial.task_id,
+        trial.condition_id,
+        trial.agent,
+        trial.epoch,
+    ):
+        raise IntegrityError(
+            "verdict-mismatch",
+            f"{trial.key}: expected its own verdict, found one of {'/'.join(map(str, named))}",
+            hint="restore the results folder from a copy",
+        )
     return Graded(trial, record, verdict, injection)
 
 
@@ -97,7 +122,9 @@ def _arm(agent: str, condition_id: str, items: list[Graded]) -> ArmRow:
         trials=len(items),
         verdicts=len(verdicts),
         resolved=Count(passed=sum(v.resolved for v in verdicts), of=len(verdicts)),
-        fail_to_pass=_sum([t for v in verdicts for t in (v.fail_to_pass_capability, v.fail_to_pass_memory)]),
+        fail_to_pass=_sum(
+            [t for v in verdicts for t in (v.fail_to_pass_capability, v.fail_to_pass_memory)]
+        ),
         fail_to_pass_memory=_sum([v.fail_to_pass_memory for v in verdicts]),
         pass_to_pass=_sum([v.pass_to_pass for v in verdicts]),
         memory_tokens_median=median_low([i.injection.tokens for i in items if i.injection] or [0]),
@@ -126,7 +153,11 @@ def _row(item: Graded) -> TrialRow:
         condition_id=item.trial.condition_id,
         agent=item.trial.agent,
         epoch=item.trial.epoch,
-        status="no_verdict" if verdict is None else "resolved" if verdict.resolved else "unresolved",
+        status="no_verdict"
+        if verdict is None
+        else "resolved"
+        if verdict.resolved
+        else "unresolved",
         failure_reason=verdict.failure_reason if verdict else None,
         why=why(verdict) if verdict else (last.error if last and last.error else "not run yet"),
         memory_tokens=item.injection.tokens if item.injection else None,
@@ -141,10 +172,16 @@ def limitations(plan: Plan) -> tuple[str, ...]:
     """Returns what a run of this plan does not show, in words."""
     said = []
     if plan.diagnostic:
-        said.append("Scripted agents know the answer: this run shows that the wiring works, not that memory helps a model.")
+        said.append(
+            "Scripted agents know the answer: this run shows that the wiring works, not that memory helps a model."
+        )
     if any(pin.curator_kind == "synthetic" for pin in plan.curated):
-        said.append("The curated files are synthetic: no person kept them, so no maintenance time is known and no claim can rest on them.")
+        said.append(
+            "The curated files are synthetic: no person kept them, so no maintenance time is known and no claim can rest on them."
+        )
     if plan.epochs == 1:
         said.append("One epoch: nothing is known about run-to-run noise.")
-    said.append(f"{len(plan.tasks)} tasks: too few for any claim about memory in general; tasks are not calibrated on live agents.")
+    said.append(
+        f"{len(plan.tasks)} tasks: too few for any claim about memory in general; tasks are not calibrated on live agents."
+    )
     return tuple(said)

@@ -33,4 +33,8 @@ def _tallies(verdict: Verdict) -> list[str]:
         ("memory tests", verdict.fail_to_pass_memory),
         ("base suite", verdict.pass_to_pass),
     )
-    return [f"{name} {tally.passed}/{tally.expected}" for name, tally in named if tally.passed < tally.expected]
+    return [
+        f"{name} {tally.passed}/{tally.expected}"
+        for name, tally in named
+        if tally.passed < tally.expected
+    ]

@@ -13,7 +13,8 @@ def render_table(report: RunReport) -> str:
         (
             arm.agent,
             arm.condition_id,
-            f"{arm.resolved.passed}/{arm.trials}" + ("" if arm.verdicts == arm.trials else f" ({arm.trials - arm.verdicts} open)"),
+            f"{arm.resolved.passed}/{arm.trials}"
+            + ("" if arm.verdicts == arm.trials else f" ({arm.trials - arm.verdicts} open)"),
             _count(arm.fail_to_pass),
             _count(arm.fail_to_pass_memory),
             _count(arm.pass_to_pass),
@@ -35,16 +36,26 @@ def render_table(report: RunReport) -> str:
 def render_report(report: RunReport) -> str:
     """Returns table, reasons of unresolved trials worth a look, and what the run does not show."""
     parts = [render_table(report)]
-    told = [t for t in report.trials if t.status == "no_verdict" or (t.status == "unresolved" and t.agent != "noop" and t.condition_id != "no_memory")]
+    told = [
+        t
+        for t in report.trials
+        if t.status == "no_verdict"
+        or (t.status == "unresolved" and t.agent != "noop" and t.condition_id != "no_memory")
+    ]
     if told:
-        parts.append("Unresolved with memory, or without a verdict:\n" + "\n".join(f"  {t.trial}: {t.why}" for t in told))
+        parts.append(
+            "Unresolved with memory, or without a verdict:\n"
+            + "\n".join(f"  {t.trial}: {t.why}" for t in told)
+        )
     per_trial = report.wall_ms * report.workers
     if report.container_ms:
         parts.append(
             f"Wall {report.wall_ms / 1000:.1f} s with {report.workers} workers; bare container steps {report.container_ms / report.workers / 1000:.1f} s; "
             f"ratio {per_trial / report.container_ms:.2f}"
         )
-    parts.append("What this run does not show:\n" + "\n".join(f"  - {text}" for text in report.limitations))
+    parts.append(
+        "What this run does not show:\n" + "\n".join(f"  - {text}" for text in report.limitations)
+    )
     return "\n\n".join(parts) + "\n"
 
 

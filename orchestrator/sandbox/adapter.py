@@ -80,9 +80,8 @@ class DockerSandbox:
             volume=None,
             labels=labels(self._installation, trial),
         )
-        with self._listed(container), container:
-            with clock.step():
-                outcome = _verify(container, job)
+        with self._listed(container), container, clock.step():
+            outcome = _verify(container, job)
         return outcome, clock.total_ms()
 
 
@@ -98,12 +97,27 @@ def _verify(container: Container, job: VerifyJob) -> VerifyOutcome:
     )
     prepared = _answer(container, PREPARE_TIMEOUT_S)
     if "refused" in prepared:
-        return VerifyOutcome(False, str(prepared["refused"]), timed_out=False, exit_code=None, report=None, log=b"")
+        return VerifyOutcome(
+            False, str(prepared["refused"]), timed_out=False, exit_code=None, report=None, log=b""
+        )
     if prepared.get("compile_error") is not None:
-        return VerifyOutcome(False, str(prepared["compile_error"]), timed_out=False, exit_code=None, report=None, log=b"")
+        return VerifyOutcome(
+            False,
+            str(prepared["compile_error"]),
+            timed_out=False,
+            exit_code=None,
+            report=None,
+            log=b"",
+        )
     if prepared.get("prepared") != job.expect_tree:
-        raise IntegrityError("tree-mismatch", f"the verifier prepared tree {prepared.get('prepared')}, expected {job.expect_tree}", hint="run `memtrial resume`")
-    exec_id, stream = container.begin_exec(job.argv, user=f"{TESTS_UID}:{TESTS_UID}", environment=dict(job.environment))
+        raise IntegrityError(
+            "tree-mismatch",
+            f"the verifier prepared tree {prepared.get('prepared')}, expected {job.expect_tree}",
+            hint="run `memtrial resume`",
+        )
+    exec_id, stream = container.begin_exec(
+        job.argv, user=f"{TESTS_UID}:{TESTS_UID}", environment=dict(job.environment)
+    )
     try:
         log, timed_out = _drain(stream, job.timeout_s)
     finally:
@@ -115,18 +129,32 @@ def _verify(container: Container, job: VerifyJob) -> VerifyOutcome:
     container.stream.send_frame({"max_report_bytes": MAX_REPORT_BYTES})
     report = _answer(container, PREPARE_TIMEOUT_S).get("report_base64")
     return VerifyOutcome(
-        True, None, timed_out=False, exit_code=code,
-        report=base64.b64decode(report) if isinstance(report, str) else None, log=log,
+        True,
+        None,
+        timed_out=False,
+        exit_code=code,
+        report=base64.b64decode(report) if isinstance(report, str) else None,
+        log=log,
     )
 
 
 def _answer(container: Container, timeout_s: int) -> dict[str, object]:
     try:
-        answer = container.stream.line(time.monotonic() + timeout_s, max_bytes=2 * MAX_REPORT_BYTES, who="the verifier")
+        answer = container.stream.line(
+            time.monotonic() + timeout_s, max_bytes=2 * MAX_REPORT_BYTES, who="the verifier"
+        )
     except DeadlinePassed as error:
-        raise EngineFault("verifier-timeout", f"the verifier took more than {timeout_s} s", hint="run `memtrial resume`") from error
+        raise EngineFault(
+            "verifier-timeout",
+            f"the verifier took more than {timeout_s} s",
+            hint="run `memtrial resume`",
+        ) from error
     if "failed" in answer:
-        raise EngineFault("verifier-failed", f"the verifier failed: {answer['failed']}", hint="run `memtrial resume`")
+        raise EngineFault(
+            "verifier-failed",
+            f"the verifier failed: {answer['failed']}",
+            hint="run `memtrial resume`",
+        )
     return answer
 
 

@@ -49,7 +49,13 @@ def read_lock(path: Path) -> ImageLock | None:
 
 
 def ensure_base(
-    client: docker.DockerClient | None, images: Path, cache: Path, local_lock: Path, say: Say, *, official: bool = False
+    client: docker.DockerClient | None,
+    images: Path,
+    cache: Path,
+    local_lock: Path,
+    say: Say,
+    *,
+    official: bool = False,
 ) -> Base:
     """Returns the base layer, making it if the cache does not hold it.
 
@@ -92,15 +98,23 @@ def _cached(path: Path) -> Layer | None:
     return Layer(diff_id, size, path)
 
 
-def _compare(lock: ImageLock | None, base: Base, local_lock: Path, say: Say, *, official: bool) -> None:
+def _compare(
+    lock: ImageLock | None, base: Base, local_lock: Path, say: Say, *, official: bool
+) -> None:
     locked = next((image for image in lock.images if image.name == "base"), None) if lock else None
     if locked is not None and locked.diff_ids == (base.layer.diff_id,):
         return
     differences = package_difference(lock.packages if lock else (), base.packages)
     if official:
-        raise IntegrityError("base-differs", f"expected the locked base, found {base.layer.diff_id}: {', '.join(differences) or 'same packages, other bytes'}", hint="use the machine or cache that made the lock, or review and re-lock the images")
+        raise IntegrityError(
+            "base-differs",
+            f"expected the locked base, found {base.layer.diff_id}: {', '.join(differences) or 'same packages, other bytes'}",
+            hint="use the machine or cache that made the lock, or review and re-lock the images",
+        )
     if not local_lock.exists():
-        say("images: the distribution's packages differ from images/lock.json; going on with a local lock")
+        say(
+            "images: the distribution's packages differ from images/lock.json; going on with a local lock"
+        )
         for difference in differences[:40]:
             say(f"  {difference}")
 
@@ -119,12 +133,20 @@ def package_difference(old: tuple[LockedPackage, ...], new: tuple[LockedPackage,
 def _from_registry(client: docker.DockerClient | None, named: str, cache: Path, say: Say) -> Base:
     """Pulls and pins an image by digest and takes its layers as one base layer."""
     if "@sha256:" not in named:
-        raise DocumentError("base-not-pinned", f"{BASE_IMAGE}: expected NAME@sha256:DIGEST, found {named!r}", hint="pin the base by digest")
+        raise DocumentError(
+            "base-not-pinned",
+            f"{BASE_IMAGE}: expected NAME@sha256:DIGEST, found {named!r}",
+            hint="pin the base by digest",
+        )
     path = cache / "images" / f"base-{sha256_hex(named.encode())[:16]}.tar"
     layer = _cached(path)
     if layer is None:
         if client is None:
-            raise EnvironmentMissing("base-not-made", f"expected the base {named} in the cache, found none", hint="run `memtrial images`")
+            raise EnvironmentMissing(
+                "base-not-made",
+                f"expected the base {named} in the cache, found none",
+                hint="run `memtrial images`",
+            )
         say(f"images: pulling the base {named}")
         _export(client, named, path)
         layer = layer_of_file(path)
@@ -137,7 +159,9 @@ def _export(client: docker.DockerClient, named: str, path: Path) -> None:
     try:
         repository, _, digest = named.partition("@")
         client.api.pull(repository, tag=digest)
-        made = client.api.create_container(named, command=["true"], labels={"memtrial": "base"}, network_disabled=True)["Id"]
+        made = client.api.create_container(
+            named, command=["true"], labels={"memtrial": "base"}, network_disabled=True
+        )["Id"]
         try:
             with tempfile.NamedTemporaryFile(dir=path.parent, suffix=".tmp", delete=False) as file:
                 for piece in client.api.export(made):
@@ -146,4 +170,8 @@ def _export(client: docker.DockerClient, named: str, path: Path) -> None:
         finally:
             client.api.remove_container(made, force=True)
     except (APIError, ImageNotFound, tarfile.TarError) as error:
-        raise EnvironmentMissing("base-not-pulled", f"expected to pull {named}, found: {error}", hint=f"check the registry, or unset {BASE_IMAGE}") from error
+        raise EnvironmentMissing(
+            "base-not-pulled",
+            f"expected to pull {named}, found: {error}",
+            hint=f"check the registry, or unset {BASE_IMAGE}",
+        ) from error

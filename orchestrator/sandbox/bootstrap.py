@@ -51,11 +51,17 @@ def bootstrap(recipe: BaseRecipe, target: Path, say: Say) -> None:
         )
     if shutil.which("mmdebstrap") is None:
         if os.environ.get("MEMTRIAL_ENGINE") == "keep":
-            raise EnvironmentMissing("mmdebstrap-missing", "expected mmdebstrap, found none", hint="apt-get install -y --no-install-recommends mmdebstrap")
+            raise EnvironmentMissing(
+                "mmdebstrap-missing",
+                "expected mmdebstrap, found none",
+                hint="apt-get install -y --no-install-recommends mmdebstrap",
+            )
         say("images: installing Debian's mmdebstrap to bootstrap the base image")
         apt_install(["mmdebstrap"])
     target.parent.mkdir(parents=True, exist_ok=True)
-    say(f"images: bootstrapping the base from Debian {recipe.suite} packages (about a minute, once per machine)")
+    say(
+        f"images: bootstrapping the base from Debian {recipe.suite} packages (about a minute, once per machine)"
+    )
     with tempfile.TemporaryDirectory(prefix="memtrial-base-", dir=target.parent) as name:
         made = Path(name) / "base.tar"
         _run(recipe, made, say)
@@ -66,7 +72,12 @@ def _run(recipe: BaseRecipe, made: Path, say: Say) -> None:
     command = ["mmdebstrap", f"--variant={recipe.variant}", f"--include={','.join(recipe.include)}"]
     command += [f"--dpkgopt={option}" for option in recipe.dpkg_options]
     # The name of the machine and its resolver are copied in by default; neither belongs into an image.
-    command += ["--customize-hook=rm -f $1/etc/hostname $1/etc/resolv.conf", recipe.suite, str(made), "-"]
+    command += [
+        "--customize-hook=rm -f $1/etc/hostname $1/etc/resolv.conf",
+        recipe.suite,
+        str(made),
+        "-",
+    ]
     environment = {
         "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
         "SOURCE_DATE_EPOCH": str(recipe.source_date_epoch),
@@ -79,12 +90,21 @@ def _run(recipe: BaseRecipe, made: Path, say: Say) -> None:
     ticker.start()
     try:
         finished = subprocess.run(
-            command, input=debian_sources(recipe.suite).encode(), env=environment, capture_output=True, check=False, timeout=TIMEOUT_S
+            command,
+            input=debian_sources(recipe.suite).encode(),
+            env=environment,
+            capture_output=True,
+            check=False,
+            timeout=TIMEOUT_S,
         )
     finally:
         done.set()
     if finished.returncode != 0:
-        raise EnvironmentMissing("base-not-made", f"expected mmdebstrap to succeed, found exit {finished.returncode}:\n{finished.stderr[-1500:].decode('utf-8', 'replace').strip()}", hint="mend the machine's Debian sources (apt-get update), then run `memtrial images`")
+        raise EnvironmentMissing(
+            "base-not-made",
+            f"expected mmdebstrap to succeed, found exit {finished.returncode}:\n{finished.stderr[-1500:].decode('utf-8', 'replace').strip()}",
+            hint="mend the machine's Debian sources (apt-get update), then run `memtrial images`",
+        )
 
 
 def _tick(done: threading.Event, say: Say) -> None:
@@ -104,12 +124,23 @@ def debian_sources(suite: str) -> str:
     for path in sorted(folder.glob("*.sources")) if folder.is_dir() else []:
         for stanza in re.split(r"\n\s*\n", path.read_text(encoding="utf-8")):
             lines += _from_stanza(stanza, suite)
-    plain = [Path("/etc/apt/sources.list"), *(sorted(folder.glob("*.list")) if folder.is_dir() else [])]
+    plain = [
+        Path("/etc/apt/sources.list"),
+        *(sorted(folder.glob("*.list")) if folder.is_dir() else []),
+    ]
     for path in plain:
         if path.is_file():
-            lines += [line.strip() for line in path.read_text(encoding="utf-8").splitlines() if _is_debian_line(line, suite)]
+            lines += [
+                line.strip()
+                for line in path.read_text(encoding="utf-8").splitlines()
+                if _is_debian_line(line, suite)
+            ]
     if not lines:
-        raise EnvironmentMissing("debian-sources-missing", f"expected apt sources for Debian {suite}, found none", hint=f"add Debian {suite} to /etc/apt/sources.list.d, or set MEMTRIAL_BASE_IMAGE")
+        raise EnvironmentMissing(
+            "debian-sources-missing",
+            f"expected apt sources for Debian {suite}, found none",
+            hint=f"add Debian {suite} to /etc/apt/sources.list.d, or set MEMTRIAL_BASE_IMAGE",
+        )
     return "\n".join(dict.fromkeys(lines)) + "\n"
 
 
@@ -121,7 +152,11 @@ def _from_stanza(stanza: str, suite: str) -> list[str]:
             fields[name.strip().casefold()] = value.split()
     if "deb" not in fields.get("types", []) or fields.get("enabled") == ["no"]:
         return []
-    suites = [s for s in fields.get("suites", []) if s.split("-")[0].split("/")[0] == suite and "backports" not in s]
+    suites = [
+        s
+        for s in fields.get("suites", [])
+        if s.split("-")[0].split("/")[0] == suite and "backports" not in s
+    ]
     signed = fields.get("signed-by", [])
     option = f"[signed-by={signed[0]}] " if signed and signed[0].startswith("/") else ""
     if "debian-archive" not in " ".join(signed):
@@ -131,7 +166,11 @@ def _from_stanza(stanza: str, suite: str) -> list[str]:
 
 def _is_debian_line(line: str, suite: str) -> bool:
     found = re.match(r"^deb\s+(?:\[[^]]*\]\s+)?\S*debian\S*\s+(\S+)\s", line.strip() + " ")
-    return bool(found) and found[1].split("-")[0].split("/")[0] == suite and "backports" not in found[1]  # type: ignore[index]
+    return (
+        bool(found)
+        and found[1].split("-")[0].split("/")[0] == suite
+        and "backports" not in found[1]
+    )  # type: ignore[index]
 
 
 def packages_of(layer: Path) -> tuple[LockedPackage, ...]:
@@ -147,7 +186,11 @@ def packages_of(layer: Path) -> tuple[LockedPackage, ...]:
 def _parse_status(text: str) -> tuple[LockedPackage, ...]:
     found = []
     for stanza in text.split("\n\n"):
-        fields = dict(line.split(": ", 1) for line in stanza.splitlines() if ": " in line and not line.startswith(" "))
+        fields = dict(
+            line.split(": ", 1)
+            for line in stanza.splitlines()
+            if ": " in line and not line.startswith(" ")
+        )
         if "Package" in fields and "Version" in fields:
             found.append(LockedPackage(name=fields["Package"], version=fields["Version"]))
     return tuple(sorted(found, key=lambda package: package.name))

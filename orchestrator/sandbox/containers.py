@@ -28,7 +28,9 @@ class EngineFault(MemtrialError):
 class Container:
     """A created, attached and started container; removed on exit, whatever happened."""
 
-    def __init__(self, client: docker.DockerClient, clock: StepClock, container_id: str, role: str) -> None:
+    def __init__(
+        self, client: docker.DockerClient, clock: StepClock, container_id: str, role: str
+    ) -> None:
         self._client = client
         self._clock = clock
         self._role = role
@@ -57,7 +59,9 @@ class Container:
             made = _create(client, options)
             container = cls(client, clock, made, profile.role)
             try:
-                raw = client.api.attach_socket(made, params={"stdin": 1, "stdout": 1, "stderr": 1, "stream": 1})
+                raw = client.api.attach_socket(
+                    made, params={"stdin": 1, "stdout": 1, "stderr": 1, "stream": 1}
+                )
                 container._stream = Stream(raw)
                 client.api.start(made)
             except BaseException as error:
@@ -71,7 +75,11 @@ class Container:
     def stream(self) -> Stream:
         """The attached stream."""
         if self._stream is None:
-            raise EngineFault("container-not-attached", f"the {self._role} container has no stream", hint="run `memtrial resume`")
+            raise EngineFault(
+                "container-not-attached",
+                f"the {self._role} container has no stream",
+                hint="run `memtrial resume`",
+            )
         return self._stream
 
     def kill(self) -> None:
@@ -90,14 +98,26 @@ class Container:
         except (APIError, OSError) as error:
             raise _fault(f"wait for the {self._role} container", error) from error
         if state["Running"]:
-            raise EngineFault("container-still-running", f"the {self._role} container runs after its end", hint="run `memtrial resume`")
+            raise EngineFault(
+                "container-still-running",
+                f"the {self._role} container runs after its end",
+                hint="run `memtrial resume`",
+            )
         return code, bool(state.get("OOMKilled"))
 
-    def begin_exec(self, argv: tuple[str, ...], *, user: str, environment: dict[str, str]) -> tuple[str, Stream]:
+    def begin_exec(
+        self, argv: tuple[str, ...], *, user: str, environment: dict[str, str]
+    ) -> tuple[str, Stream]:
         """Starts a second program in the container under another user, without standard input."""
         try:
             made = self._client.api.exec_create(
-                self.id, list(argv), user=user, environment=environment, workdir="/work", stdin=False, tty=False
+                self.id,
+                list(argv),
+                user=user,
+                environment=environment,
+                workdir="/work",
+                stdin=False,
+                tty=False,
             )["Id"]
             return made, Stream(self._client.api.exec_start(made, socket=True))
         except (APIError, OSError) as error:
@@ -130,7 +150,10 @@ class Container:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         self.remove()
 
@@ -150,10 +173,18 @@ def _create(client: docker.DockerClient, options: dict[str, object]) -> str:
     except (APIError, OSError) as error:
         raise _fault("create a container", error) from error
     if created.id is None:
-        raise EngineFault("container-without-id", "the engine made a container without an id", hint="run `memtrial doctor`")
+        raise EngineFault(
+            "container-without-id",
+            "the engine made a container without an id",
+            hint="run `memtrial doctor`",
+        )
     return created.id
 
 
 def _fault(what: str, error: Exception) -> EngineFault:
     words = error.explanation if isinstance(error, APIError) and error.explanation else str(error)
-    return EngineFault("engine-fault", f"could not {what}: {words}", hint="run `memtrial doctor`, then `memtrial resume`")
+    return EngineFault(
+        "engine-fault",
+        f"could not {what}: {words}",
+        hint="run `memtrial doctor`, then `memtrial resume`",
+    )

@@ -35,7 +35,11 @@ def connect() -> docker.DockerClient:
     """
     client = _try_connect()
     if client is None:
-        raise EnvironmentMissing("engine-missing", "expected a Docker engine, found none that answers", hint=f"run `memtrial engine`, or as root: {MANUAL_STEPS}")
+        raise EnvironmentMissing(
+            "engine-missing",
+            "expected a Docker engine, found none that answers",
+            hint=f"run `memtrial engine`, or as root: {MANUAL_STEPS}",
+        )
     return client
 
 
@@ -46,7 +50,11 @@ def _try_connect() -> docker.DockerClient | None:
         candidates.append(f"unix://{rootless}")
     for address in candidates:
         try:
-            client = docker.DockerClient(base_url=address, timeout=API_TIMEOUT_S) if address else docker.from_env(timeout=API_TIMEOUT_S)
+            client = (
+                docker.DockerClient(base_url=address, timeout=API_TIMEOUT_S)
+                if address
+                else docker.from_env(timeout=API_TIMEOUT_S)
+            )
             client.ping()
         except (DockerException, OSError):
             continue
@@ -69,10 +77,18 @@ def ensure_engine(say: Say, *, allow_install: bool) -> docker.DockerClient:
     client = _try_connect()
     if client is not None:
         return client
-    if not allow_install or os.environ.get("MEMTRIAL_ENGINE") == "keep" or "DOCKER_HOST" in os.environ:
+    if (
+        not allow_install
+        or os.environ.get("MEMTRIAL_ENGINE") == "keep"
+        or "DOCKER_HOST" in os.environ
+    ):
         return connect()
     if os.geteuid() != 0 or not is_debian():
-        raise EnvironmentMissing("engine-missing", "expected a Docker engine, found none, and can set one up only as root on Debian or Ubuntu", hint=f"as root on Debian: {MANUAL_STEPS}; elsewhere follow your distribution's guide for Docker")
+        raise EnvironmentMissing(
+            "engine-missing",
+            "expected a Docker engine, found none, and can set one up only as root on Debian or Ubuntu",
+            hint=f"as root on Debian: {MANUAL_STEPS}; elsewhere follow your distribution's guide for Docker",
+        )
     if shutil.which("dockerd") is None:
         say("engine: none found; installing Debian's docker.io and iptables, then starting dockerd")
         apt_install(["docker.io", "iptables"])
@@ -89,7 +105,12 @@ def is_debian() -> bool:
         text = Path("/etc/os-release").read_text(encoding="utf-8")
     except OSError:
         return False
-    ids = {word for line in text.splitlines() if line.startswith(("ID=", "ID_LIKE=")) for word in line.partition("=")[2].strip('"').split()}
+    ids = {
+        word
+        for line in text.splitlines()
+        if line.startswith(("ID=", "ID_LIKE="))
+        for word in line.partition("=")[2].strip('"').split()
+    }
     return bool(ids & {"debian", "ubuntu"})
 
 
@@ -100,11 +121,20 @@ def apt_install(packages: list[str]) -> None:
         EnvironmentMissing: apt failed; its last lines are in the text.
     """
     environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
-    for command in (["apt-get", "update", "-q"], ["apt-get", "install", "-y", "-q", "--no-install-recommends", *packages]):
-        finished = subprocess.run(command, env=environment, capture_output=True, check=False, stdin=subprocess.DEVNULL)
+    for command in (
+        ["apt-get", "update", "-q"],
+        ["apt-get", "install", "-y", "-q", "--no-install-recommends", *packages],
+    ):
+        finished = subprocess.run(
+            command, env=environment, capture_output=True, check=False, stdin=subprocess.DEVNULL
+        )
         if finished.returncode != 0:
             tail = (finished.stdout + finished.stderr)[-1200:].decode("utf-8", "replace").strip()
-            raise EnvironmentMissing("packages-not-installed", f"expected `{' '.join(command)}` to succeed, found exit {finished.returncode}:\n{tail}", hint=f"mend apt, then run {' '.join(command)}")
+            raise EnvironmentMissing(
+                "packages-not-installed",
+                f"expected `{' '.join(command)}` to succeed, found exit {finished.returncode}:\n{tail}",
+                hint=f"mend apt, then run {' '.join(command)}",
+            )
 
 
 def _start(say: Say) -> docker.DockerClient:
@@ -112,7 +142,13 @@ def _start(say: Say) -> docker.DockerClient:
         subprocess.run(["systemctl", "start", "docker"], check=False, capture_output=True)
     else:
         with LOG.open("ab") as log:
-            daemon = subprocess.Popen(["dockerd", "--log-level", "warn"], stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
+            daemon = subprocess.Popen(
+                ["dockerd", "--log-level", "warn"],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
         PID.write_text(f"{daemon.pid}\n", encoding="ascii")
     deadline_s = time.monotonic() + START_TIMEOUT_S
     said_s = time.monotonic()
@@ -125,4 +161,8 @@ def _start(say: Say) -> docker.DockerClient:
             say("engine: waiting for dockerd to answer")
         time.sleep(0.3)
     tail = LOG.read_text(encoding="utf-8", errors="replace")[-1500:] if LOG.exists() else "no log"
-    raise EnvironmentMissing("engine-did-not-start", f"expected dockerd to answer within {START_TIMEOUT_S} s, found none; the end of its log:\n{tail}", hint=f"read {LOG}, then run `memtrial engine`")
+    raise EnvironmentMissing(
+        "engine-did-not-start",
+        f"expected dockerd to answer within {START_TIMEOUT_S} s, found none; the end of its log:\n{tail}",
+        hint=f"read {LOG}, then run `memtrial engine`",
+    )

@@ -35,7 +35,9 @@ class Profile:
 
 
 def _tmpfs(size_bytes: int, inodes: int, uid: int, mode: str) -> str:
-    return f"rw,exec,nosuid,nodev,size={size_bytes},nr_inodes={inodes},uid={uid},gid={uid},mode={mode}"
+    return (
+        f"rw,exec,nosuid,nodev,size={size_bytes},nr_inodes={inodes},uid={uid},gid={uid},mode={mode}"
+    )
 
 
 def agent_profile(limits: Limits) -> Profile:
@@ -92,7 +94,9 @@ def verifier_profile(limits: Limits, timeout_s: int) -> Profile:
     )
 
 
-def create_options(profile: Profile, *, image: str, volume: str | None, labels: dict[str, str]) -> dict[str, object]:
+def create_options(
+    profile: Profile, *, image: str, volume: str | None, labels: dict[str, str]
+) -> dict[str, object]:
     """Turns a profile into the keyword arguments of the engine client's `containers.create`."""
     mounts = {volume: {"bind": "/work", "mode": f"{profile.work_mount},nocopy"}} if volume else {}
     return {
@@ -137,13 +141,21 @@ def volume_options(limits: Limits) -> dict[str, str]:
 def profile_sha256() -> str:
     """Digest over the profile of fixed sample limits: changes whenever the hardening changes."""
     limits = Limits(
-        wall_s=600, cpus_milli=1000, memory_bytes=1024 * MIB, pids=256, work_bytes=128 * MIB,
-        work_inodes=20_000, output_bytes=4 * MIB, diff_bytes=MIB,
+        wall_s=600,
+        cpus_milli=1000,
+        memory_bytes=1024 * MIB,
+        pids=256,
+        work_bytes=128 * MIB,
+        work_inodes=20_000,
+        output_bytes=4 * MIB,
+        diff_bytes=MIB,
     )
     profiles = (agent_profile(limits), harvester_profile(limits), verifier_profile(limits, 120))
     return digest_sha256(
         {
             "volume": volume_options(limits),
-            "containers": [create_options(p, image="image", volume="volume", labels={}) for p in profiles],
+            "containers": [
+                create_options(p, image="image", volume="volume", labels={}) for p in profiles
+            ],
         }
     )

@@ -45,7 +45,12 @@ class ImageSet:
 
     def named(self) -> dict[str, ImageSpec]:
         """Returns the images by name."""
-        return {"base": self.base, "python": self.python, "agent": self.agent, "verifier": self.verifier}
+        return {
+            "base": self.base,
+            "python": self.python,
+            "agent": self.agent,
+            "verifier": self.verifier,
+        }
 
 
 def architecture() -> str:
@@ -56,7 +61,11 @@ def architecture() -> str:
     """
     machine = platform.machine()
     if machine not in ARCHITECTURES:
-        raise EnvironmentMissing("architecture-unknown", f"expected one of {', '.join(ARCHITECTURES)}, found {machine}", hint="use an x86-64 or arm64 machine")
+        raise EnvironmentMissing(
+            "architecture-unknown",
+            f"expected one of {', '.join(ARCHITECTURES)}, found {machine}",
+            hint="use an x86-64 or arm64 machine",
+        )
     return ARCHITECTURES[machine]
 
 
@@ -102,7 +111,11 @@ def toolchain_layer(images: Path, fetch_wheel: FetchWheel) -> Layer:
                 if name.endswith("/"):
                     continue
                 if ".data/" in name or name.startswith("/") or ".." in name.split("/"):
-                    raise DocumentError("wheel-not-pure", f"{wheel.name}: expected plain modules, found {name}", hint="choose a pure-Python wheel")
+                    raise DocumentError(
+                        "wheel-not-pure",
+                        f"{wheel.name}: expected plain modules, found {name}",
+                        hint="choose a pure-Python wheel",
+                    )
                 path = f"{PREFIX}/python/{name}"
                 files[path] = FileEntry(path, "100644", archive.read(name))
     return make_layer(files.values(), folders=FOLDERS)
@@ -116,9 +129,17 @@ def read_requirements(path: Path) -> list[tuple[str, tuple[str, ...]]]:
         words = line.split()
         if not words or words[0].startswith(("#", "-")):
             continue
-        hashes = tuple(dict.fromkeys(w.removeprefix("--hash=sha256:") for w in words if w.startswith("--hash=sha256:")))
+        hashes = tuple(
+            dict.fromkeys(
+                w.removeprefix("--hash=sha256:") for w in words if w.startswith("--hash=sha256:")
+            )
+        )
         if "==" not in words[0] or not hashes:
-            raise DocumentError("requirements-not-pinned", f"{path.name}: expected NAME==VERSION with hashes, found {line.strip()[:80]!r}", hint="make the lock with hashes")
+            raise DocumentError(
+                "requirements-not-pinned",
+                f"{path.name}: expected NAME==VERSION with hashes, found {line.strip()[:80]!r}",
+                hint="make the lock with hashes",
+            )
         pins.append((words[0].split("==")[0], hashes))
     return pins
 
@@ -126,12 +147,16 @@ def read_requirements(path: Path) -> list[tuple[str, tuple[str, ...]]]:
 def program_layer(images: Path, role: str) -> Layer:
     """Returns the layer with our own programs of a role."""
     files = sorted(path for path in (images / role).iterdir() if path.suffix in {".py", ".ini"})
-    return make_layer(FileEntry(f"{PREFIX}/{role}/{path.name}", "100644", path.read_bytes()) for path in files)
+    return make_layer(
+        FileEntry(f"{PREFIX}/{role}/{path.name}", "100644", path.read_bytes()) for path in files
+    )
 
 
 def task_images(shared: ImageSet, checkout: Iterable[FileEntry]) -> tuple[ImageSpec, ImageSpec]:
     """Returns (agent image, verifier image) of a checkout: the shared images and one more layer."""
-    layer = make_layer(FileEntry(f"{PREFIX}/checkout/{entry.path}", entry.mode, entry.data) for entry in checkout)
+    layer = make_layer(
+        FileEntry(f"{PREFIX}/checkout/{entry.path}", entry.mode, entry.data) for entry in checkout
+    )
     arch = architecture()
     config = container_config()
     return (
@@ -154,7 +179,9 @@ def ensure_loaded(client: docker.DockerClient, name: str, spec: ImageSpec, say: 
     """
     if _present(client, spec):
         return False
-    say(f"images: loading {name} ({sum(layer.size_bytes for layer in spec.layers) // 1_000_000} MB in {len(spec.layers)} layers)")
+    say(
+        f"images: loading {name} ({sum(layer.size_bytes for layer in spec.layers) // 1_000_000} MB in {len(spec.layers)} layers)"
+    )
     tag = f"memtrial/{name}:{spec.image_id.removeprefix('sha256:')[:12]}"
     below = frozenset(layer.diff_id for layer in spec.layers[:-1])
     # Where the engine holds the lower layers, declaring them is enough; other engines want all bytes.
@@ -167,10 +194,18 @@ def ensure_loaded(client: docker.DockerClient, name: str, spec: ImageSpec, say: 
                         pass
             except (APIError, ImageNotFound) as error:
                 if not without:
-                    raise EnvironmentMissing("image-not-loaded", f"{name}: expected the engine to load it, found: {error}", hint="free disk space if it is full, then run `memtrial images`") from error
+                    raise EnvironmentMissing(
+                        "image-not-loaded",
+                        f"{name}: expected the engine to load it, found: {error}",
+                        hint="free disk space if it is full, then run `memtrial images`",
+                    ) from error
         if _present(client, spec):
             return True
-    raise IntegrityError("image-mismatch", f"{name}: expected image {spec.image_id} in the engine after loading, found none or other layers", hint="run `memtrial doctor` and report the engine's version")
+    raise IntegrityError(
+        "image-mismatch",
+        f"{name}: expected image {spec.image_id} in the engine after loading, found none or other layers",
+        hint="run `memtrial doctor` and report the engine's version",
+    )
 
 
 def _present(client: docker.DockerClient, spec: ImageSpec) -> bool:
@@ -203,5 +238,9 @@ def lock_of(base: Base, shared: ImageSet, images: Path) -> ImageLock:
 def recipe_sha256(images: Path, name: str) -> str:
     """Digest over everything that an image's own layer is made of, and the config that all share."""
     folder = images / name
-    files = {p.name: sha256_hex(p.read_bytes()) for p in sorted(folder.iterdir()) if p.is_file() and p.suffix in {".py", ".ini", ".json", ".lock"}}
+    files = {
+        p.name: sha256_hex(p.read_bytes())
+        for p in sorted(folder.iterdir())
+        if p.is_file() and p.suffix in {".py", ".ini", ".json", ".lock"}
+    }
     return digest_sha256({"files": files, "config": container_config()})

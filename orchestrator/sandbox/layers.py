@@ -50,7 +50,11 @@ def make_layer(entries: Iterable[FileEntry], *, folders: Iterable[str] = ()) -> 
     wanted = {*folders, *(parent for path in files for parent in _parents(path))}
     wanted |= {parent for folder in wanted for parent in _parents(folder)}
     buffer = io.BytesIO()
-    with tarfile.open(fileobj=buffer, mode="w", format=tarfile.USTAR_FORMAT if _short(files) else tarfile.PAX_FORMAT) as archive:
+    with tarfile.open(
+        fileobj=buffer,
+        mode="w",
+        format=tarfile.USTAR_FORMAT if _short(files) else tarfile.PAX_FORMAT,
+    ) as archive:
         for name in sorted({*wanted, *files}):
             member = tarfile.TarInfo(name)
             member.mtime = MTIME_S
@@ -59,10 +63,17 @@ def make_layer(entries: Iterable[FileEntry], *, folders: Iterable[str] = ()) -> 
                 member.type, member.mode = tarfile.DIRTYPE, 0o755
                 archive.addfile(member)
             elif entry.mode == "120000":
-                member.type, member.mode, member.linkname = tarfile.SYMTYPE, 0o777, entry.data.decode()
+                member.type, member.mode, member.linkname = (
+                    tarfile.SYMTYPE,
+                    0o777,
+                    entry.data.decode(),
+                )
                 archive.addfile(member)
             else:
-                member.mode, member.size = (0o755 if entry.mode == "100755" else 0o644), len(entry.data)
+                member.mode, member.size = (
+                    (0o755 if entry.mode == "100755" else 0o644),
+                    len(entry.data),
+                )
                 archive.addfile(member, io.BytesIO(entry.data))
     data = buffer.getvalue()
     return Layer(f"sha256:{hashlib.sha256(data).hexdigest()}", len(data), data)
@@ -86,7 +97,9 @@ def layer_of_file(path: Path) -> Layer:
     return Layer(f"sha256:{digest.hexdigest()}", path.stat().st_size, path)
 
 
-def make_image(layers: tuple[Layer, ...], *, architecture: str, container: dict[str, object]) -> ImageSpec:
+def make_image(
+    layers: tuple[Layer, ...], *, architecture: str, container: dict[str, object]
+) -> ImageSpec:
     """Builds the config of an image; its SHA-256 is the image id."""
     config = json.dumps(
         {
@@ -103,7 +116,9 @@ def make_image(layers: tuple[Layer, ...], *, architecture: str, container: dict[
     return ImageSpec(layers, config, f"sha256:{hashlib.sha256(config).hexdigest()}")
 
 
-def write_archive(spec: ImageSpec, path: Path, *, tag: str, without: frozenset[str] = frozenset()) -> None:
+def write_archive(
+    spec: ImageSpec, path: Path, *, tag: str, without: frozenset[str] = frozenset()
+) -> None:
     """Writes a docker-archive. Layers named in `without` are declared but their bytes are left out."""
     config_name = f"{spec.image_id.removeprefix('sha256:')}.json"
     names = [f"{layer.diff_id.removeprefix('sha256:')}.tar" for layer in spec.layers]

@@ -36,7 +36,9 @@ def reap(client: docker.DockerClient, installation: str) -> Reaped:
     volumes = client.api.volumes(filters=wanted).get("Volumes") or []
     networks = client.api.networks(filters=wanted)
     return Reaped(
-        containers=_remove(containers, lambda item: client.api.remove_container(item["Id"], force=True, v=True)),
+        containers=_remove(
+            containers, lambda item: client.api.remove_container(item["Id"], force=True, v=True)
+        ),
         volumes=_remove(volumes, lambda item: client.api.remove_volume(item["Name"], force=True)),
         networks=_remove(networks, lambda item: client.api.remove_network(item["Id"])),
     )

@@ -86,7 +86,11 @@ class Stream:
             else:
                 collected += body
             if len(collected) > max_bytes:
-                raise IntegrityError("answer-too-large", f"{who}: expected an answer of at most {max_bytes} bytes, found more", hint="run `memtrial resume`; if it happens again, report it")
+                raise IntegrityError(
+                    "answer-too-large",
+                    f"{who}: expected an answer of at most {max_bytes} bytes, found more",
+                    hint="run `memtrial resume`; if it happens again, report it",
+                )
         value = parse_json(bytes(collected), where=f"answer of {who}", max_bytes=max_bytes)
         if not isinstance(value, dict):
             raise _silent(who, bytes(collected[:200]))

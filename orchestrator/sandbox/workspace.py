@@ -53,7 +53,9 @@ class DockerWorkspace:
     def inventory(self) -> Inventory:
         """What stood in the container before `act`."""
         if self._inventory is None:
-            raise IntegrityError("workspace-not-open", "the workspace was not opened", hint="run `memtrial resume`")
+            raise IntegrityError(
+                "workspace-not-open", "the workspace was not opened", hint="run `memtrial resume`"
+            )
         return self._inventory
 
     def container_ms(self) -> int:
@@ -65,13 +67,26 @@ class DockerWorkspace:
         limits = self._task.limits
         with self._clock.step():
             try:
-                self._client.api.create_volume(self._volume, driver="local", driver_opts=volume_options(limits), labels=self._labels)
+                self._client.api.create_volume(
+                    self._volume,
+                    driver="local",
+                    driver_opts=volume_options(limits),
+                    labels=self._labels,
+                )
             except APIError as error:
-                raise EngineFault("engine-fault", f"could not create the work volume: {error.explanation}", hint="run `memtrial doctor`, then `memtrial resume`") from error
+                raise EngineFault(
+                    "engine-fault",
+                    f"could not create the work volume: {error.explanation}",
+                    hint="run `memtrial doctor`, then `memtrial resume`",
+                ) from error
         self._harvester = self._pool.submit(self._start, "harvester")
         self._agent = self._start("agent")
         with self._clock.step():
-            ready = self._agent.stream.line(time.monotonic() + START_TIMEOUT_S, max_bytes=MAX_INVENTORY_BYTES, who="the agent's container")
+            ready = self._agent.stream.line(
+                time.monotonic() + START_TIMEOUT_S,
+                max_bytes=MAX_INVENTORY_BYTES,
+                who="the agent's container",
+            )
         self._inventory = _inventory(ready)
 
     def _start(self, role: str) -> Container:
@@ -87,7 +102,9 @@ class DockerWorkspace:
         )
         if not agent:
             with self._clock.step():
-                container.stream.line(time.monotonic() + START_TIMEOUT_S, max_bytes=4096, who="the harvester")
+                container.stream.line(
+                    time.monotonic() + START_TIMEOUT_S, max_bytes=4096, who="the harvester"
+                )
         return container
 
     def act(self, launch: Launch) -> ActOutcome:
@@ -97,7 +114,11 @@ class DockerWorkspace:
             EngineFault: the engine lost the container.
         """
         if self._agent is None or self._harvester is None:
-            raise IntegrityError("workspace-not-open", "act was called on a workspace that is not open", hint="run `memtrial resume`")
+            raise IntegrityError(
+                "workspace-not-open",
+                "act was called on a workspace that is not open",
+                hint="run `memtrial resume`",
+            )
         self._harvester.result(timeout=START_TIMEOUT_S * 2)
         frame: dict[str, object] = {
             "argv": list(launch.argv),
@@ -142,16 +163,34 @@ class DockerWorkspace:
     def harvest(self) -> HarvestOutcome:
         """Reads the work area once, after the agent's container is gone."""
         if not self._ended or self._harvester is None:
-            raise IntegrityError("harvest-before-end", "expected the agent's container gone before harvest, found it alive", hint="report this as a bug")
+            raise IntegrityError(
+                "harvest-before-end",
+                "expected the agent's container gone before harvest, found it alive",
+                hint="report this as a bug",
+            )
         with self._clock.step():
             harvester = self._harvester.result()
-            harvester.stream.send_frame({"pinned_tree": self._task.tree, "max_diff_bytes": self._task.limits.diff_bytes})
+            harvester.stream.send_frame(
+                {"pinned_tree": self._task.tree, "max_diff_bytes": self._task.limits.diff_bytes}
+            )
             try:
-                answer = harvester.stream.line(time.monotonic() + HARVEST_TIMEOUT_S, max_bytes=256 * 1024 * 1024, who="the harvester")
+                answer = harvester.stream.line(
+                    time.monotonic() + HARVEST_TIMEOUT_S,
+                    max_bytes=256 * 1024 * 1024,
+                    who="the harvester",
+                )
             except DeadlinePassed as error:
-                raise EngineFault("harvest-timeout", f"the harvester took more than {HARVEST_TIMEOUT_S} s", hint="run `memtrial resume`") from error
+                raise EngineFault(
+                    "harvest-timeout",
+                    f"the harvester took more than {HARVEST_TIMEOUT_S} s",
+                    hint="run `memtrial resume`",
+                ) from error
         if "failed" in answer:
-            raise EngineFault("harvest-failed", f"the harvester failed: {answer['failed']}", hint="run `memtrial resume`")
+            raise EngineFault(
+                "harvest-failed",
+                f"the harvester failed: {answer['failed']}",
+                hint="run `memtrial resume`",
+            )
         return HarvestOutcome(
             tree=str(answer["tree"]),
             diff=base64.b64decode(str(answer["diff_base64"])),
@@ -185,13 +224,21 @@ class DockerWorkspace:
                 self._client.api.remove_volume(self._volume, force=True)
             except APIError as error:
                 if error.status_code != 404:
-                    raise EngineFault("engine-fault", f"could not remove the work volume: {error.explanation}", hint="run `memtrial clean`") from error
+                    raise EngineFault(
+                        "engine-fault",
+                        f"could not remove the work volume: {error.explanation}",
+                        hint="run `memtrial clean`",
+                    ) from error
 
 
 def _inventory(ready: dict[str, Any]) -> Inventory:
     found = ready.get("ready")
     if not isinstance(found, dict):
-        raise IntegrityError("trusted-program-failed", f"the agent's container: expected its inventory, found {ready}", hint="run `memtrial images`")
+        raise IntegrityError(
+            "trusted-program-failed",
+            f"the agent's container: expected its inventory, found {ready}",
+            hint="run `memtrial images`",
+        )
     return Inventory(
         environment=tuple((str(k), str(v)) for k, v in found["environment"]),
         home_entries=tuple(map(str, found["home_entries"])),

@@ -31,11 +31,25 @@ def command_for(runner: Runner, phase: Phase, hidden_paths: tuple[str, ...]) -> 
     roots = ":".join(f"/work/{root}" if root != "." else "/work" for root in runner.source_roots)
     return Command(
         argv=(
-            "python3", "-m", "pytest", "-q", "-p", "no:cacheprovider", "-o", "addopts=",
-            "-c", "/opt/memtrial/verifier/pytest.ini", "--rootdir=/work", "--junitxml=/report/report.xml",
+            "python3",
+            "-m",
+            "pytest",
+            "-q",
+            "-p",
+            "no:cacheprovider",
+            "-o",
+            "addopts=",
+            "-c",
+            "/opt/memtrial/verifier/pytest.ini",
+            "--rootdir=/work",
+            "--junitxml=/report/report.xml",
             *paths,
         ),
-        environment=(("PYTHONPATH", f"/opt/memtrial/python:{roots}"), ("HOME", "/tmp"), ("PYTHONHASHSEED", "0")),  # noqa: S108 - the container's own tmpfs
+        environment=(
+            ("PYTHONPATH", f"/opt/memtrial/python:{roots}"),
+            ("HOME", "/tmp"),
+            ("PYTHONHASHSEED", "0"),
+        ),
     )
 
 

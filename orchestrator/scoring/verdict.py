@@ -1,23 +1,41 @@
 """The verdict of a trial: tests, build, paths, patterns and limits, each reported apart, then one reason.
 
 The reason is the first that applies: a limit was hit; a path rule was broken; the result does not
-compile; a memory test failed because a fact was not delivered (missing_memory), because the superseded
-value was followed (stale_memory_followed), or although all facts were delivered (ignored_memory);
-otherwise test_failure.
+compile; a memory test failed because the superseded value that memory brought up was followed
+(stale_memory_followed), because a fact was not delivered (missing_memory), or although all facts were
+delivered (ignored_memory); otherwise test_failure, also when only a pattern rule is broken.
 """
 
 from __future__ import annotations
 
 import re
 
-from orchestrator.core.patchtext import added_lines
+from orchestrator.core.canonical import sha256_hex
+from orchestrator.core.errors import IntegrityError
 from orchestrator.model.memory import Injection
 from orchestrator.model.plan import Trial
 from orchestrator.model.task import Brief, GoldFact, Key, PassToPass, StaleFact
-from orchestrator.model.verdict import Acted, FailureReason, Harvest, Tally, TestReport, Verdict, Violation
-from orchestrator.scoring.patch import MAX_LINE_BYTES, MAX_LINES, path_violations, pattern_violations
+from orchestrator.model.verdict import (
+    Acted,
+    FailureReason,
+    Harvest,
+    Tally,
+    TestReport,
+    Verdict,
+    Violation,
+)
+from orchestrator.scoring.patch import checked_lines, path_violations, pattern_violations
 
-PATH_RULES = frozenset({"outside_allowed_paths", "forbidden_path", "hidden_test_path", "symlink", "unusable_name", "diff_too_large"})
+PATH_RULES = frozenset(
+    {
+        "outside_allowed_paths",
+        "forbidden_path",
+        "hidden_test_path",
+        "symlink",
+        "unusable_name",
+        "diff_too_large",
+    }
+)
 
 
 def tally(expected: tuple[PassToPass, ...], report: TestReport) -> Tally:
@@ -31,15 +49,37 @@ def tally(expected: tuple[PassToPass, ...], report: TestReport) -> Tally:
             missing.append(test.id)
         elif status.status != "pass" or status.n != test.n:
             failed.append(test.id)
-    return Tally(expected=len(expected), passed=len(expected) - len(failed) - len(missing), failed=tuple(sorted(failed)), missing=tuple(sorted(missing)))
+    return Tally(
+        expected=len(expected),
+        passed=len(expected) - len(failed) - len(missing),
+        failed=tuple(sorted(failed)),
+        missing=tuple(sorted(missing)),
+    )
 
 
 def grade(
-    *, trial: Trial, key: Key, brief: Brief, acted: Acted, harvest: Harvest, injection: Injection, diff: bytes,
-    pass_to_pass: TestReport, fail_to_pass: TestReport, diagnostic: bool,
+    *,
+    trial: Trial,
+    key: Key,
+    brief: Brief,
+    acted: Acted,
+    harvest: Harvest,
+    injection: Injection,
+    diff: bytes,
+    pass_to_pass: TestReport,
+    fail_to_pass: TestReport,
+    diagnostic: bool,
 ) -> Verdict:
-    """Grades a trial. The same inputs give the same verdict, byte for byte."""
-    groups = {group: tuple(PassToPass(id=t.id) for t in key.card.fail_to_pass if t.group == group) for group in ("capability", "memory")}
+    """Grades a trial. The same inputs give the same verdict, byte for byte.
+
+    Raises:
+        IntegrityError: the inputs do not belong together (another task, another diff, swapped reports).
+    """
+    _check_belong_together(trial, key, brief, harvest, diff, (pass_to_pass, fail_to_pass))
+    groups = {
+        group: tuple(PassToPass(id=t.id) for t in key.card.fail_to_pass if t.group == group)
+        for group in ("capability", "memory")
+    }
     capability = tally(groups["capability"], fail_to_pass)
     memory = tally(groups["memory"], fail_to_pass)
     base = tally(key.pass_to_pass, pass_to_pass)
@@ -55,16 +95,54 @@ def grade(
     reason = None
     if not resolved:
         timed_out = not within or pass_to_pass.timed_out or fail_to_pass.timed_out
-        reason = _reason(timed_out, paths_ok, compiled, memory, missing, _followed_stale(key, diff, injection))
+        reason = _reason(
+            memory,
+            timed_out=timed_out,
+            paths_ok=paths_ok,
+            compiled=compiled,
+            stale=_followed_stale(key, diff, injection),
+            missing=bool(missing),
+        )
     return Verdict(
-        task_id=trial.task_id, condition_id=trial.condition_id, agent=trial.agent, epoch=trial.epoch,
-        tree=harvest.tree, diff_sha256=harvest.diff_sha256, injection_sha256=injection.digest_sha256(),
-        within_limits=within, compiled=compiled,
-        fail_to_pass_capability=capability, fail_to_pass_memory=memory, pass_to_pass=base,
-        paths_ok=paths_ok, patterns_ok=patterns_ok, violations=_bounded(violations),
-        resolved=resolved, failure_reason=reason,
-        facts_delivered=delivered, facts_missing=missing, diagnostic=diagnostic,
+        task_id=trial.task_id,
+        condition_id=trial.condition_id,
+        agent=trial.agent,
+        epoch=trial.epoch,
+        tree=harvest.tree,
+        diff_sha256=harvest.diff_sha256,
+        injection_sha256=injection.digest_sha256(),
+        within_limits=within,
+        compiled=compiled,
+        fail_to_pass_capability=capability,
+        fail_to_pass_memory=memory,
+        pass_to_pass=base,
+        paths_ok=paths_ok,
+        patterns_ok=patterns_ok,
+        violations=_bounded(violations),
+        resolved=resolved,
+        failure_reason=reason,
+        facts_delivered=delivered,
+        facts_missing=missing,
+        diagnostic=diagnostic,
     )
+
+
+def _check_belong_together(
+    trial: Trial,
+    key: Key,
+    brief: Brief,
+    harvest: Harvest,
+    diff: bytes,
+    reports: tuple[TestReport, TestReport],
+) -> None:
+    expected = (trial.task_id, trial.task_id, harvest.diff_sha256, "pass_to_pass", "fail_to_pass")
+    found = (key.task_id, brief.task_id, sha256_hex(diff), reports[0].phase, reports[1].phase)
+    if expected != found:
+        raise IntegrityError(
+            "grade-inputs-mixed-up",
+            f"trial {trial.key}: expected key, brief, diff and reports {expected}, found {found}",
+            hint="run `memtrial resume`",
+        )
 
 
 def _bounded(violations: list[Violation]) -> tuple[Violation, ...]:
@@ -73,17 +151,31 @@ def _bounded(violations: list[Violation]) -> tuple[Violation, ...]:
 
 
 def _matches(fact: GoldFact | StaleFact, text: str) -> bool:
-    return all(re.search(pattern, text, re.IGNORECASE) for pattern in fact.matchers)
+    """Whether all matchers occur; a fact that is wrapped over lines counts like one that is not."""
+    readings = (text, " ".join(text.split()))
+    return bool(text) and all(
+        any(re.search(pattern, reading, re.IGNORECASE) for reading in readings)
+        for pattern in fact.matchers
+    )
 
 
 def _followed_stale(key: Key, diff: bytes, injection: Injection) -> bool:
     """Whether the diff's added lines hold a superseded value that the injected memory had brought up."""
-    added = "\n".join(line[:MAX_LINE_BYTES].decode("utf-8", "replace") for line in added_lines(diff)[:MAX_LINES])
-    return any(_matches(fact, added) and _matches(fact, injection.text) for fact in key.card.stale_facts)
+    lines, _ = checked_lines(diff)
+    return any(
+        _matches(fact, injection.text)
+        and all(_occurs_in(pattern, lines) for pattern in fact.matchers)
+        for fact in key.card.stale_facts
+    )
+
+
+def _occurs_in(pattern: str, lines: list[str]) -> bool:
+    # Line by line, so that a matcher's cost is bounded by the length of a line.
+    return any(re.search(pattern, line, re.IGNORECASE) for line in lines)
 
 
 def _reason(
-    timed_out: bool, paths_ok: bool, compiled: bool, memory: Tally, missing: tuple[str, ...], stale: bool
+    memory: Tally, *, timed_out: bool, paths_ok: bool, compiled: bool, stale: bool, missing: bool
 ) -> FailureReason:
     if timed_out:
         return FailureReason.TIMEOUT

@@ -60,7 +60,11 @@ class CuratedFile:
 def list_tasks(fixtures: Path) -> tuple[str, ...]:
     """Returns the ids of all tasks, sorted."""
     folder = fixtures / "tasks"
-    return tuple(sorted(p.name for p in folder.iterdir() if (p / "task.json").is_file())) if folder.is_dir() else ()
+    return (
+        tuple(sorted(p.name for p in folder.iterdir() if (p / "task.json").is_file()))
+        if folder.is_dir()
+        else ()
+    )
 
 
 def load_task(fixtures: Path, task_id: str) -> LoadedTask:
@@ -73,7 +77,11 @@ def load_task(fixtures: Path, task_id: str) -> LoadedTask:
     known = list_tasks(fixtures)
     if task_id not in known:
         close = difflib.get_close_matches(task_id, known, n=3)
-        raise UsageError("task-unknown", f"expected a task of the fixtures, found {task_id!r}", hint=f"did you mean {', '.join(close)}?" if close else "run `memtrial tasks`")
+        raise UsageError(
+            "task-unknown",
+            f"expected a task of the fixtures, found {task_id!r}",
+            hint=f"did you mean {', '.join(close)}?" if close else "run `memtrial tasks`",
+        )
     folder = fixtures / "tasks" / task_id
     card = TaskCard.parse(_read(folder, "task.json"), where=f"{task_id}/task.json")
     brief = Brief.parse(_read(folder, "brief.json"), where=f"{task_id}/brief.json")
@@ -81,14 +89,25 @@ def load_task(fixtures: Path, task_id: str) -> LoadedTask:
     key = _load_key(folder, task_id)
     rehearsal = _load_rehearsal(folder, task_id)
     source = load_source(fixtures, card.source)
-    for what, named in (("task.json", card.id), ("brief.json", brief.task_id), ("history.json", history.task_id), ("key.json", key.card.task_id), ("rehearsal.json", rehearsal.task_id)):
+    for what, named in (
+        ("task.json", card.id),
+        ("brief.json", brief.task_id),
+        ("history.json", history.task_id),
+        ("key.json", key.card.task_id),
+        ("rehearsal.json", rehearsal.task_id),
+    ):
         if named != task_id:
             raise _contradiction(task_id, f"{what}: expected task {task_id}, found {named}")
     _check_events(task_id, history, key)
     _check_patches(task_id, brief, key, rehearsal)
     digests = TaskDigests(
-        id=task_id, card_sha256=card.digest_sha256(), source_sha256=source.digest_sha256(), brief_sha256=brief.digest_sha256(),
-        history_sha256=history.digest_sha256(), key_sha256=key.digest_sha256(), rehearsal_sha256=rehearsal.digest_sha256(),
+        id=task_id,
+        card_sha256=card.digest_sha256(),
+        source_sha256=source.digest_sha256(),
+        brief_sha256=brief.digest_sha256(),
+        history_sha256=history.digest_sha256(),
+        key_sha256=key.digest_sha256(),
+        rehearsal_sha256=rehearsal.digest_sha256(),
     )
     return LoadedTask(card, source, brief, history, key, rehearsal, digests)
 
@@ -115,21 +134,40 @@ def load_curated(fixtures: Path, task_id: str) -> CuratedFile:
     where = f"curated/{task_id}/curator-log.json"
     raw = _read(folder, "MEMORY.md")
     log = CuratorLog.parse(_read(folder, "curator-log.json"), where=where)
-    history = History.parse(_read(fixtures / "tasks" / task_id, "history.json"), where=f"{task_id}/history.json")
+    history = History.parse(
+        _read(fixtures / "tasks" / task_id, "history.json"), where=f"{task_id}/history.json"
+    )
     try:
         text = raw.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise _contradiction(task_id, f"curated/{task_id}/MEMORY.md: expected UTF-8, found {error.reason}") from error
+        raise _contradiction(
+            task_id, f"curated/{task_id}/MEMORY.md: expected UTF-8, found {error.reason}"
+        ) from error
     if log.task_id != task_id:
         raise _contradiction(task_id, f"{where}: expected task {task_id}, found {log.task_id}")
     if sha256_hex(raw) != log.final_file_sha256:
-        raise IntegrityError("curated-file-changed", f"curated/{task_id}/MEMORY.md: expected SHA-256 {log.final_file_sha256}, found {sha256_hex(raw)}", hint="restore the file that the curator closed")
+        raise IntegrityError(
+            "curated-file-changed",
+            f"curated/{task_id}/MEMORY.md: expected SHA-256 {log.final_file_sha256}, found {sha256_hex(raw)}",
+            hint="restore the file that the curator closed",
+        )
     if len(text) != log.final_char_count or len(text) > log.budget.max_chars:
-        raise _contradiction(task_id, f"curated/{task_id}/MEMORY.md: expected {log.final_char_count} characters within the cap of {log.budget.max_chars}, found {len(text)}")
+        raise _contradiction(
+            task_id,
+            f"curated/{task_id}/MEMORY.md: expected {log.final_char_count} characters within the cap of {log.budget.max_chars}, found {len(text)}",
+        )
     if log.history_sha256 != history.digest_sha256():
-        raise _contradiction(task_id, f"{where}: expected history {history.digest_sha256()}, found {log.history_sha256}: it was curated from other episodes")
-    if [step.episode_id for step in log.steps] != [episode.episode_id for episode in history.episodes]:
-        raise _contradiction(task_id, f"{where}: expected one step per episode in the history's order, found {[step.episode_id for step in log.steps]}")
+        raise _contradiction(
+            task_id,
+            f"{where}: expected history {history.digest_sha256()}, found {log.history_sha256}: it was curated from other episodes",
+        )
+    if [step.episode_id for step in log.steps] != [
+        episode.episode_id for episode in history.episodes
+    ]:
+        raise _contradiction(
+            task_id,
+            f"{where}: expected one step per episode in the history's order, found {[step.episode_id for step in log.steps]}",
+        )
     return CuratedFile(text, log, sha256_hex(raw), log.digest_sha256())
 
 
@@ -142,59 +180,102 @@ def check_against_checkout(task: LoadedTask, checkout: Checkout) -> None:
     paths = {entry.path for entry in checkout.entries}
     for hidden in task.key.hidden_files:
         if hidden.path in paths:
-            raise _contradiction(task.card.id, f"hidden test {hidden.path}: expected a new file, found it in the checkout")
+            raise _contradiction(
+                task.card.id,
+                f"hidden test {hidden.path}: expected a new file, found it in the checkout",
+            )
     for relevant in task.key.card.relevant_files:
         if relevant not in paths:
-            raise _contradiction(task.card.id, f"relevant file {relevant}: expected it in the checkout, found none")
+            raise _contradiction(
+                task.card.id, f"relevant file {relevant}: expected it in the checkout, found none"
+            )
 
 
 def _read(folder: Path, relative: str) -> bytes:
     if not folder.is_dir():
-        raise DocumentError("fixture-missing", f"expected a folder {folder.name}, found none", hint="restore the fixtures")
+        raise DocumentError(
+            "fixture-missing",
+            f"expected a folder {folder.name}, found none",
+            hint="restore the fixtures",
+        )
     return read_confined(folder, relative, max_bytes=MAX_FILE_BYTES)
 
 
 def _load_key(folder: Path, task_id: str) -> Key:
     card = KeyCard.parse(_read(folder, "key.json"), where=f"{task_id}/key.json")
-    base = PassToPassList.parse(_read(folder, "key/pass_to_pass.json"), where=f"{task_id}/key/pass_to_pass.json")
+    base = PassToPassList.parse(
+        _read(folder, "key/pass_to_pass.json"), where=f"{task_id}/key/pass_to_pass.json"
+    )
     hidden = []
     for file in card.hidden_files:
         safe_relative(file.path, where=f"{task_id}/key.json")
         data = _read(folder, f"key/hidden/{file.path}")
-        hidden.append(HiddenFile(path=file.path, text=data.decode("utf-8"), sha256=sha256_hex(data)))
+        hidden.append(
+            HiddenFile(path=file.path, text=data.decode("utf-8"), sha256=sha256_hex(data))
+        )
     both = {test.id for test in card.fail_to_pass} & {test.id for test in base.pass_to_pass}
     if both:
-        raise _contradiction(task_id, f"key.json: expected each test in one list, found {sorted(both)[0]} in both")
-    return Key(task_id=task_id, card=card, hidden_files=tuple(hidden), pass_to_pass=base.pass_to_pass)
+        raise _contradiction(
+            task_id, f"key.json: expected each test in one list, found {sorted(both)[0]} in both"
+        )
+    return Key(
+        task_id=task_id, card=card, hidden_files=tuple(hidden), pass_to_pass=base.pass_to_pass
+    )
 
 
 def _load_rehearsal(folder: Path, task_id: str) -> Rehearsal:
-    card = RehearsalCard.parse(_read(folder, "rehearsal/rehearsal.json"), where=f"{task_id}/rehearsal/rehearsal.json")
-    patches = {name: _read(folder, f"rehearsal/{name}.patch").decode("utf-8") for name in ("reference", "natural", "overeager")}
+    card = RehearsalCard.parse(
+        _read(folder, "rehearsal/rehearsal.json"), where=f"{task_id}/rehearsal/rehearsal.json"
+    )
+    patches = {
+        name: _read(folder, f"rehearsal/{name}.patch").decode("utf-8")
+        for name in ("reference", "natural", "overeager")
+    }
     return Rehearsal(
-        task_id=card.task_id, facts=card.facts, reference_patch=patches["reference"],
-        natural_patch=patches["natural"], overeager_patch=patches["overeager"],
+        task_id=card.task_id,
+        facts=card.facts,
+        reference_patch=patches["reference"],
+        natural_patch=patches["natural"],
+        overeager_patch=patches["overeager"],
     )
 
 
 def _contradiction(task_id: str, message: str) -> DocumentError:
-    return DocumentError("task-invalid", message, hint=f"mend fixtures/tasks/{task_id} (docs: fixtures/README.md)")
+    return DocumentError(
+        "task-invalid", message, hint=f"mend fixtures/tasks/{task_id} (docs: fixtures/README.md)"
+    )
 
 
 def _check_events(task_id: str, history: History, key: Key) -> None:
     events = {event.event_id for episode in history.episodes for event in episode.events}
-    cited = [e for fact in key.card.gold_facts for e in fact.supporting_event_ids] + [e for fact in key.card.stale_facts for e in fact.event_ids]
+    cited = [e for fact in key.card.gold_facts for e in fact.supporting_event_ids] + [
+        e for fact in key.card.stale_facts for e in fact.event_ids
+    ]
     for event_id in cited:
         if event_id not in events:
-            raise _contradiction(task_id, f"key.json: expected event {event_id} in the history, found none")
+            raise _contradiction(
+                task_id, f"key.json: expected event {event_id} in the history, found none"
+            )
 
 
 def _check_patches(task_id: str, brief: Brief, key: Key, rehearsal: Rehearsal) -> None:
     hidden = {file.path for file in key.hidden_files}
-    patches = {"reference": rehearsal.reference_patch, "natural": rehearsal.natural_patch, "overeager": rehearsal.overeager_patch}
+    patches = {
+        "reference": rehearsal.reference_patch,
+        "natural": rehearsal.natural_patch,
+        "overeager": rehearsal.overeager_patch,
+    }
     for name, patch in patches.items():
         for path in touched_paths(patch):
             if path in hidden:
-                raise _contradiction(task_id, f"rehearsal/{name}.patch: expected a patch that leaves hidden tests alone, found {path}")
-            if not matches_any(path, brief.allowed_paths) or matches_any(path, brief.forbidden_paths):
-                raise _contradiction(task_id, f"rehearsal/{name}.patch: expected changes of allowed paths only, found {path}")
+                raise _contradiction(
+                    task_id,
+                    f"rehearsal/{name}.patch: expected a patch that leaves hidden tests alone, found {path}",
+                )
+            if not matches_any(path, brief.allowed_paths) or matches_any(
+                path, brief.forbidden_paths
+            ):
+                raise _contradiction(
+                    task_id,
+                    f"rehearsal/{name}.patch: expected changes of allowed paths only, found {path}",
+                )

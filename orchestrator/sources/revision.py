@@ -18,7 +18,15 @@ def source_revision() -> tuple[str, bool]:
 
     client = git.Git(str(root))
     client.update_environment(GIT_NO_REPLACE_OBJECTS="1", GIT_OPTIONAL_LOCKS="0")
-    safe = ["git", "-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null", "-c", f"safe.directory={root}"]
+    safe = [
+        "git",
+        "-c",
+        "core.fsmonitor=false",
+        "-c",
+        "core.hooksPath=/dev/null",
+        "-c",
+        f"safe.directory={root}",
+    ]
     try:
         commit = str(client.execute([*safe, "rev-parse", "HEAD"]))
         dirty = bool(client.execute([*safe, "status", "--porcelain", "--untracked-files=normal"]))
@@ -34,6 +42,9 @@ def _package_digest(root: Path) -> str:
         path.relative_to(folder.parent).as_posix(): sha256_hex(path.read_bytes())
         for folder in folders
         for path in sorted(folder.rglob("*"))
-        if path.is_file() and "__pycache__" not in path.parts and path.suffix != ".pyc" and path.name != "lock.local.json"
+        if path.is_file()
+        and "__pycache__" not in path.parts
+        and path.suffix != ".pyc"
+        and path.name != "lock.local.json"
     }
     return digest_sha256(files)

@@ -11,6 +11,7 @@ import sqlite3
 from orchestrator.core.canonical import digest_sha256, sha256_hex
 from orchestrator.core.errors import IntegrityError
 from orchestrator.memory.redact import redact
+from orchestrator.memory.sqlite.search import split_camel
 from orchestrator.model.memory import CaptureDrop
 from orchestrator.model.task import Episode, Event, History
 
@@ -45,14 +46,10 @@ def capture(store: sqlite3.Connection, history: History) -> tuple[int, tuple[Cap
     """
     ordinal = 0
     for episode in history.episodes:
-        store.execute("BEGIN IMMEDIATE")
-        try:
-            ordinal = _capture_episode(store, episode, ordinal)
-            _check_bijection(store, episode)
-        except BaseException:
-            store.execute("ROLLBACK")
-            raise
-        store.execute("COMMIT")
+        with store:  # commits, or rolls back on any error
+            store.execute("BEGIN IMMEDIATE")
+            first, ordinal = ordinal, _capture_episode(store, episode, ordinal)
+            _check_bijection(store, episode, first)
     stored = int(store.execute("SELECT count(*) FROM captured_events").fetchone()[0])
     rows = store.execute("SELECT event_id, reason FROM dropped_events ORDER BY ordinal").fetchall()
     return stored, tuple(CaptureDrop(event_id=event_id, reason=reason) for event_id, reason in rows)
@@ -70,34 +67,63 @@ def _capture_episode(store: sqlite3.Connection, episode: Episode, ordinal: int) 
     for event in episode.events:
         store.execute(
             "INSERT INTO raw_events VALUES (?, ?, ?, ?, ?, ?)",
-            (ordinal, event.event_id, episode.episode_id, event.at, event.role, event.digest_sha256()),
+            (
+                ordinal,
+                event.event_id,
+                episode.episode_id,
+                event.at,
+                event.role,
+                event.digest_sha256(),
+            ),
         )
         text = redact(event_text(event)).strip()
         name = sha256_hex(text.encode())
-        known = store.execute("SELECT event_id FROM captured_events WHERE text_sha256 = ?", (name,)).fetchone()
+        known = store.execute(
+            "SELECT event_id FROM captured_events WHERE text_sha256 = ?", (name,)
+        ).fetchone()
         if not text or known:
             reason = "empty" if not text else f"duplicate of {known[0]}"
-            store.execute("INSERT INTO dropped_events VALUES (?, ?, ?)", (ordinal, event.event_id, reason))
+            store.execute(
+                "INSERT INTO dropped_events VALUES (?, ?, ?)", (ordinal, event.event_id, reason)
+            )
         else:
-            store.execute("INSERT INTO captured_events VALUES (?, ?, ?, ?, ?, ?)", (ordinal, event.event_id, event.at, event.role, text, name))
-            store.execute("INSERT INTO captured_text(rowid, text) VALUES (?, ?)", (ordinal, text))
+            store.execute(
+                "INSERT INTO captured_events VALUES (?, ?, ?, ?, ?, ?)",
+                (ordinal, event.event_id, event.at, event.role, text, name),
+            )
+            store.execute(
+                "INSERT INTO captured_text(rowid, text) VALUES (?, ?)", (ordinal, split_camel(text))
+            )
         ordinal += 1
     return ordinal
 
 
-def _check_bijection(store: sqlite3.Connection, episode: Episode) -> None:
+def _check_bijection(store: sqlite3.Connection, episode: Episode, first: int) -> None:
+    """Every event of the episode has the next ordinal and ended in exactly one table; no row is without event."""
     rows = store.execute(
-        "SELECT r.event_id, (c.ordinal IS NOT NULL) + (d.ordinal IS NOT NULL) FROM raw_events r "
+        "SELECT r.ordinal, r.event_id, (c.ordinal IS NOT NULL) + (d.ordinal IS NOT NULL) FROM raw_events r "
         "LEFT JOIN captured_events c USING (ordinal) LEFT JOIN dropped_events d USING (ordinal) "
-        "WHERE r.episode_id = ? ORDER BY r.ordinal",
-        (episode.episode_id,),
+        "WHERE r.ordinal >= ? ORDER BY r.ordinal",
+        (first,),
     ).fetchall()
-    expected = [(event.event_id, 1) for event in episode.events]
-    if rows != expected:
-        raise IntegrityError("capture-incomplete", f"episode {episode.episode_id}: expected every event stored or dropped exactly once, found {rows}", hint="report this as a bug")
+    ended = store.execute(
+        "SELECT (SELECT count(*) FROM captured_events) + (SELECT count(*) FROM dropped_events)"
+    ).fetchone()[0]
+    expected = [(ordinal, event.event_id, 1) for ordinal, event in enumerate(episode.events, first)]
+    if rows != expected or ended != first + len(expected):
+        raise IntegrityError(
+            "capture-incomplete",
+            f"episode {episode.episode_id}: expected every event stored or dropped exactly once, found {rows}",
+            hint="report this as a bug",
+        )
 
 
 def store_sha256(store: sqlite3.Connection) -> str:
     """Returns the digest of a canonical dump: every row of every table, in order."""
     tables = ("raw_events", "captured_events", "dropped_events")
-    return digest_sha256({table: [list(row) for row in store.execute(f"SELECT * FROM {table} ORDER BY ordinal")] for table in tables})  # noqa: S608 - fixed names
+    return digest_sha256(
+        {
+            table: [list(row) for row in store.execute(f"SELECT * FROM {table} ORDER BY ordinal")]
+            for table in tables
+        }
+    )

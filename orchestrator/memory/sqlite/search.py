@@ -10,13 +10,94 @@ import sqlite3
 from dataclasses import dataclass
 
 MAX_TERMS = 64
-_WORD = re.compile(r"[A-Za-z0-9]+")
-_CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+_WORD = re.compile(r"[^\W_]+")
+_CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 STOP_WORDS = frozenset(
-    "a about after all also an and any are as at be because been before being but by can could did do does for from "
-    "had has have how i if in into is it its just like make may more most must no not of on or our out over please "
-    "should so some such than that the their them then there these they this to up us use was we were what when where "
-    "which who will with would you your".split()
+    [
+        "a",
+        "about",
+        "after",
+        "all",
+        "also",
+        "an",
+        "and",
+        "any",
+        "are",
+        "as",
+        "at",
+        "be",
+        "because",
+        "been",
+        "before",
+        "being",
+        "but",
+        "by",
+        "can",
+        "could",
+        "did",
+        "do",
+        "does",
+        "for",
+        "from",
+        "had",
+        "has",
+        "have",
+        "how",
+        "i",
+        "if",
+        "in",
+        "into",
+        "is",
+        "it",
+        "its",
+        "just",
+        "like",
+        "make",
+        "may",
+        "more",
+        "most",
+        "must",
+        "no",
+        "not",
+        "of",
+        "on",
+        "or",
+        "our",
+        "out",
+        "over",
+        "please",
+        "should",
+        "so",
+        "some",
+        "such",
+        "than",
+        "that",
+        "the",
+        "their",
+        "them",
+        "then",
+        "there",
+        "these",
+        "they",
+        "this",
+        "to",
+        "up",
+        "us",
+        "use",
+        "was",
+        "we",
+        "were",
+        "what",
+        "when",
+        "where",
+        "which",
+        "who",
+        "will",
+        "with",
+        "would",
+        "you",
+        "your",
+    ]
 )
 
 
@@ -30,9 +111,14 @@ class Hit:
     text: str
 
 
+def split_camel(text: str) -> str:
+    """Puts spaces into camelCase; the index and the query are cut by this one rule, so they meet."""
+    return _CAMEL.sub(" ", text)
+
+
 def query_terms(prompt: str) -> list[str]:
     """Returns the distinct content words of a prompt in order; identifiers are cut into their words."""
-    words = [part.casefold() for word in _WORD.findall(prompt) for part in _CAMEL.split(word)]
+    words = [word.lower() for word in _WORD.findall(split_camel(prompt))]
     return [w for w in dict.fromkeys(words) if len(w) > 1 and w not in STOP_WORDS][:MAX_TERMS]
 
 

@@ -1,0 +1,46 @@
+# Thin targets: each calls one command. `make` alone prints this list.
+.DEFAULT_GOAL := help
+.PHONY: help setup engine images smoke test check bench clean schemas wheel
+MEMTRIAL := .venv/bin/memtrial
+PYTHON_VENV := .venv/bin/python
+export PYTHONDONTWRITEBYTECODE := 1
+
+help: ## Print this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: ## Make .venv from the hash-pinned lock
+	@requirements/setup.sh
+
+engine: setup ## Reach a Docker engine, or install and start one
+	@$(MEMTRIAL) engine
+
+images: setup ## Make the images that are missing
+	@$(MEMTRIAL) images
+
+smoke: setup ## Run the main job: set-up, plan, trials, verdicts, report (offline once set up)
+	@$(MEMTRIAL) smoke
+
+test: setup ## Run all tests, with real Docker
+	@$(MEMTRIAL) images > /dev/null
+	@$(PYTHON_VENV) -m pytest -q tests
+
+check: setup ## Lint, types, import contracts and the fast tests (no network, no Docker)
+	@$(PYTHON_VENV) -m ruff check .
+	@$(PYTHON_VENV) -m ruff format --check .
+	@$(PYTHON_VENV) -m mypy
+	@.venv/bin/lint-imports
+	@$(MEMTRIAL) schemas --check
+	@$(PYTHON_VENV) -m pytest -q tests -m "not docker and not network"
+
+bench: setup ## Measure what memtrial adds to the bare container steps, as a ratio
+	@$(PYTHON_VENV) bench/overhead.py
+
+schemas: setup ## Write schemas/ from the documents
+	@$(MEMTRIAL) schemas
+
+wheel: setup ## Build the wheel into dist/
+	@$(PYTHON_VENV) -m hatchling build -t wheel
+
+clean: ## Remove what dead runs left in the engine, and build output
+	@if [ -x $(MEMTRIAL) ]; then $(MEMTRIAL) clean; fi
+	@rm -rf dist build

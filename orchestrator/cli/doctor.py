@@ -1,0 +1,123 @@
+"""Says what this machine has and lacks for a run, and for each lack the command that mends it.
+
+Changes nothing. Exit 0 when a run can start, 4 when something is missing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import sys
+from dataclasses import dataclass
+
+from orchestrator.cli import render
+from orchestrator.core.errors import EnvironmentMissing, MemtrialError
+
+MIN_DISK_BYTES = 3 * 1024**3
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One checked thing."""
+
+    name: str
+    ok: bool
+    found: str
+    mend: str
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """The verb has no options of its own."""
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Checks everything and prints one line each."""
+    findings = [_python(), _git(), _disk(), *_engine_and_images(), _fixtures()]
+    missing = [finding for finding in findings if not finding.ok]
+    if arguments.json:
+        render.document(
+            {
+                "ok": not missing,
+                "checks": [
+                    {"name": f.name, "ok": f.ok, "found": f.found, "mend": None if f.ok else f.mend}
+                    for f in findings
+                ],
+            }
+        )
+    else:
+        for finding in findings:
+            render.text(
+                f"{'ok     ' if finding.ok else 'missing'} {finding.name:<10} {finding.found}"
+                + ("" if finding.ok else f"\n        mend: {finding.mend}")
+            )
+        render.text(f"next: {missing[0].mend if missing else 'memtrial smoke'}")
+    return EnvironmentMissing.exit_code if missing else 0
+
+
+def _python() -> Finding:
+    return Finding(
+        "python",
+        sys.version_info >= (3, 11),
+        sys.version.split()[0],
+        "install Python 3.11 or later",
+    )
+
+
+def _git() -> Finding:
+    path = shutil.which("git")
+    return Finding("git", path is not None, path or "none on PATH", "apt-get install -y git")
+
+
+def _disk() -> Finding:
+    from orchestrator.core.places import cache_root
+
+    folder = cache_root()
+    while not folder.exists():
+        folder = folder.parent
+    free = shutil.disk_usage(folder).free
+    return Finding(
+        "disk",
+        free >= MIN_DISK_BYTES,
+        f"{free / 1024**3:.1f} GiB free at {folder}",
+        f"free at least {MIN_DISK_BYTES / 1024**3:.0f} GiB there, or set MEMTRIAL_CACHE",
+    )
+
+
+def _engine_and_images() -> list[Finding]:
+    from orchestrator.sandbox.engine import connect, describe
+
+    try:
+        client = connect()
+    except EnvironmentMissing as error:
+        return [
+            Finding(
+                "engine",
+                ok=False,
+                found="none answers",
+                mend="memtrial engine" if "memtrial engine" in error.hint else error.hint,
+            ),
+            Finding("images", ok=False, found="unknown without an engine", mend="memtrial images"),
+        ]
+    ours = client.api.images(filters={"label": "memtrial=image"})
+    return [
+        Finding("engine", ok=True, found=describe(client), mend=""),
+        Finding("images", bool(ours), f"{len(ours)} of ours in the engine", "memtrial images"),
+    ]
+
+
+def _fixtures() -> Finding:
+    from orchestrator.core.places import fixtures_root
+    from orchestrator.sources.loader import list_tasks, load_conditions, load_task
+
+    fixtures = fixtures_root()
+    try:
+        conditions = load_conditions(fixtures).conditions
+        tasks = [load_task(fixtures, name) for name in list_tasks(fixtures)]
+    except MemtrialError as error:
+        return Finding("fixtures", ok=False, found=error.message, mend=error.hint)
+    return Finding(
+        "fixtures",
+        bool(tasks),
+        f"{len(tasks)} tasks, {len(conditions)} conditions at {fixtures}",
+        "restore the fixtures folder",
+    )
