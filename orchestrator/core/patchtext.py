@@ -66,9 +66,7 @@ def touched_paths(patch: str) -> list[str]:
             b"copy to ",
         ):
             if line.startswith(prefix):
-                path = _unquote(
-                    line[len(prefix) :], quoted=prefix.endswith(b'"a/') or prefix.endswith(b'"b/')
-                )
+                path = _unquote(line[len(prefix) :], quoted=prefix.endswith((b'"a/', b'"b/')))
                 if path not in paths:
                     paths.append(path)
     return paths

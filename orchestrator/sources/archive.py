@@ -1,28 +1,42 @@
 """Reads a source archive member by member, in memory, under bounds. Nothing is ever extracted to disk.
 
-A name that leaves the archive, a device or a pipe refuses the archive; git folders and links that leave
-the tree are left out and named in the notes.
+A member that no honest archive has (a name that leaves the archive, a device, a pipe, special
+permissions) refuses the archive; git folders and links that leave the tree are left out and named in
+the notes.
 """
 
 from __future__ import annotations
 
+import bz2
+import gzip
 import io
-import posixpath
+import lzma
 import tarfile
+import zlib
+from dataclasses import dataclass, field
 
 from orchestrator.core.errors import DocumentError
 from orchestrator.core.gittree import FileEntry
 
 MAX_MEMBERS = 50_000
 MAX_MEMBER_BYTES = 64 * 1024 * 1024
-MAX_TOTAL_BYTES = 512 * 1024 * 1024
+MAX_TOTAL_BYTES = 256 * 1024 * 1024
+# The tar as a whole: contents, headers and padding.
+MAX_UNPACKED_BYTES = 384 * 1024 * 1024
+MAX_PATH_BYTES = 1024
+MAX_PATH_PARTS = 64
+# As many links as a kernel follows before it gives up (path_resolution(7)).
+MAX_LINKS_FOLLOWED = 40
+SPECIAL_BITS = 0o7000
 
 
-def read_archive(data: bytes, *, strip: int, where: str) -> tuple[dict[str, FileEntry], tuple[str, ...]]:
+def read_archive(
+    data: bytes, *, strip: int, where: str
+) -> tuple[dict[str, FileEntry], tuple[str, ...]]:
     """Reads a tar archive.
 
     Args:
-        data: the archive's bytes (any compression that tarfile knows).
+        data: the archive's bytes: plain, or compressed by gzip, bzip2 or xz.
         strip: how many leading path components to take off.
         where: name of the archive for the error text.
 
@@ -32,56 +46,195 @@ def read_archive(data: bytes, *, strip: int, where: str) -> tuple[dict[str, File
     Raises:
         DocumentError: not an archive, beyond a bound, or a member that no honest archive has.
     """
-    files: dict[str, FileEntry] = {}
-    notes: list[str] = []
-    total = 0
+    found = _Found(where)
     try:
-        with tarfile.open(fileobj=io.BytesIO(data)) as archive:
+        # Unpacked under a bound first: a single header can otherwise ask for any amount of memory.
+        plain = _unpack(data, where)
+        with tarfile.open(
+            fileobj=io.BytesIO(plain), mode="r:", encoding="utf-8", errors="strict"
+        ) as archive:
             for count, member in enumerate(archive):
-                total += max(member.size, 0)
-                if count >= MAX_MEMBERS or member.size > MAX_MEMBER_BYTES or total > MAX_TOTAL_BYTES:
-                    raise _refuse(where, member.name, f"expected at most {MAX_MEMBERS} members, {MAX_MEMBER_BYTES} bytes each and {MAX_TOTAL_BYTES} in all, found more")
+                if count >= MAX_MEMBERS:
+                    raise _refuse(
+                        where, member.name, f"expected at most {MAX_MEMBERS} members, found more"
+                    )
                 path = _inner_path(member.name, strip, where)
-                if path is not None:
-                    _take(archive, member, path, where, files, notes)
-    except (tarfile.TarError, EOFError, OSError) as error:
-        raise DocumentError("archive-unreadable", f"{where}: expected a tar archive, found: {error}", hint="fetch the archive again") from error
-    return files, tuple(notes)
+                if path is not None and not member.isdir():
+                    _take(archive, member, path, found)
+    except (tarfile.TarError, EOFError, OSError, ValueError, zlib.error, lzma.LZMAError) as error:
+        raise DocumentError(
+            "archive-unreadable",
+            f"{where}: expected a whole tar archive, found: {error}",
+            hint="fetch the archive again",
+        ) from error
+    _drop_escaping_links(found)
+    return found.files, tuple(found.notes)
+
+
+@dataclass(slots=True)
+class _Found:
+    """What has been read so far. `folders` holds every folder that a taken file lies in."""
+
+    where: str
+    files: dict[str, FileEntry] = field(default_factory=dict)
+    folders: set[str] = field(default_factory=set)
+    notes: list[str] = field(default_factory=list)
+    regular: dict[str, tarfile.TarInfo] = field(default_factory=dict)
+    total_bytes: int = 0
+
+    def add(self, member: tarfile.TarInfo, entry: FileEntry) -> None:
+        """Takes a file in, unless its path clashes with an earlier one."""
+        self.total_bytes += len(entry.data)
+        if self.total_bytes > MAX_TOTAL_BYTES:
+            raise _refuse(
+                self.where,
+                member.name,
+                f"expected at most {MAX_TOTAL_BYTES} bytes in all, found more",
+            )
+        parents = _parents(entry.path)
+        if (
+            entry.path in self.files
+            or entry.path in self.folders
+            or any(p in self.files for p in parents)
+        ):
+            raise _refuse(
+                self.where,
+                member.name,
+                "expected each path once, found it twice or as a file and a folder",
+            )
+        self.files[entry.path] = entry
+        self.folders.update(parents)
 
 
 def _refuse(where: str, member: str, message: str) -> DocumentError:
-    return DocumentError("archive-refused", f"{where}, member {member!r}: {message}", hint="do not use this archive")
+    return DocumentError(
+        "archive-refused", f"{where}, member {member!r}: {message}", hint="do not use this archive"
+    )
+
+
+def _parents(path: str) -> list[str]:
+    parts = path.split("/")
+    return ["/".join(parts[:count]) for count in range(1, len(parts))]
+
+
+def _unpack(data: bytes, where: str) -> bytes:
+    packed = io.BytesIO(data)
+    if data.startswith(b"\x1f\x8b"):
+        with gzip.GzipFile(fileobj=packed) as stream:
+            plain = stream.read(MAX_UNPACKED_BYTES + 1)
+    elif data.startswith(b"BZh"):
+        with bz2.BZ2File(packed) as stream:
+            plain = stream.read(MAX_UNPACKED_BYTES + 1)
+    elif data.startswith(b"\xfd7zXZ\0"):
+        with lzma.LZMAFile(packed) as stream:
+            plain = stream.read(MAX_UNPACKED_BYTES + 1)
+    else:
+        plain = data
+    if len(plain) > MAX_UNPACKED_BYTES:
+        raise DocumentError(
+            "archive-refused",
+            f"{where}: expected at most {MAX_UNPACKED_BYTES} bytes when unpacked, found more",
+            hint="do not use this archive",
+        )
+    return plain
 
 
 def _inner_path(name: str, strip: int, where: str) -> str | None:
     parts = name.split("/")
     if name.startswith("/") or ".." in parts or "\0" in name or "\\" in name:
-        raise _refuse(where, name, "expected a name that stays inside the archive, found one that leaves it")
+        raise _refuse(
+            where, name, "expected a name that stays inside the archive, found one that leaves it"
+        )
     inner = [part for part in parts if part not in {"", "."}][strip:]
+    if len(name.encode()) > MAX_PATH_BYTES or len(inner) > MAX_PATH_PARTS:
+        raise _refuse(
+            where,
+            f"{name[:80]}...",
+            f"expected a path of at most {MAX_PATH_BYTES} bytes and {MAX_PATH_PARTS} parts, found more",
+        )
     return "/".join(inner) or None
 
 
-def _take(
-    archive: tarfile.TarFile, member: tarfile.TarInfo, path: str, where: str,
-    files: dict[str, FileEntry], notes: list[str],
-) -> None:
+def _take(archive: tarfile.TarFile, member: tarfile.TarInfo, path: str, found: _Found) -> None:
     """Takes one member in, notes it, or refuses the archive."""
-    if member.isdir():
-        return
+    where = found.where
+    if not (member.issym() or member.islnk() or member.isreg()) or member.issparse():
+        raise _refuse(
+            where,
+            member.name,
+            "expected files, folders and links, found a device, a pipe or a sparse file",
+        )
+    if not member.issym() and member.mode & SPECIAL_BITS:
+        raise _refuse(where, member.name, f"expected plain permissions, found mode {member.mode:o}")
     if any(part.casefold() == ".git" for part in path.split("/")):
-        notes.append(f"left out git folder member {path}")
+        found.notes.append(f"left out git folder member {path}")
     elif member.issym():
-        target = posixpath.normpath(posixpath.join(posixpath.dirname(path), member.linkname))
-        if member.linkname.startswith("/") or target == ".." or target.startswith("../"):
-            notes.append(f"left out link {path} -> {member.linkname}, which leaves the tree")
-        else:
-            files[path] = FileEntry(path, "120000", member.linkname.encode())
-    elif member.isfile() or member.islnk():
-        if member.mode & 0o7000:
-            raise _refuse(where, member.name, f"expected plain permissions, found mode {member.mode:o}")
-        stream = archive.extractfile(member)
-        if stream is None:
-            raise _refuse(where, member.name, "expected a file, found a link to nothing")
-        files[path] = FileEntry(path, "100755" if member.mode & 0o111 else "100644", stream.read())
+        found.add(member, FileEntry(path, "120000", member.linkname.encode()))
     else:
-        raise _refuse(where, member.name, "expected files, folders and links, found a device or pipe")
+        data = _contents(archive, member, found)
+        found.add(member, FileEntry(path, "100755" if member.mode & 0o111 else "100644", data))
+
+
+def _contents(archive: tarfile.TarFile, member: tarfile.TarInfo, found: _Found) -> bytes:
+    """Returns a file's bytes; a hard link gives the bytes of the earlier file that it names."""
+    source: tarfile.TarInfo | None = member
+    if member.islnk():
+        # Only backwards, and only to a file: anything else has no honest use and invites loops.
+        source = found.regular.get(_plain(member.linkname))
+    else:
+        found.regular[_plain(member.name)] = member
+    if source is None:
+        raise _refuse(
+            found.where,
+            member.name,
+            f"expected a hard link to an earlier file of the archive, found one to {member.linkname!r}",
+        )
+    if not 0 <= source.size <= MAX_MEMBER_BYTES:
+        raise _refuse(
+            found.where,
+            member.name,
+            f"expected at most {MAX_MEMBER_BYTES} bytes, found {source.size}",
+        )
+    stream = archive.extractfile(source)
+    data = stream.read() if stream is not None else b""
+    if len(data) != source.size:
+        raise _refuse(found.where, member.name, f"expected {source.size} bytes, found {len(data)}")
+    return data
+
+
+def _plain(name: str) -> str:
+    return "/".join(part for part in name.split("/") if part not in {"", "."})
+
+
+def _drop_escaping_links(found: _Found) -> None:
+    """Leaves out every link whose way, followed through the other links, leaves the tree."""
+    links = {
+        path: entry.data.decode() for path, entry in found.files.items() if entry.mode == "120000"
+    }
+    for path, target in links.items():
+        if _escapes(path, links):
+            del found.files[path]
+            found.notes.append(f"left out link {path} -> {target}, which leaves the tree")
+
+
+def _escapes(path: str, links: dict[str, str]) -> bool:
+    """Walks as the kernel would: a lexical check alone is fooled by links to folders."""
+    todo = path.split("/")
+    done: list[str] = []
+    followed = 0
+    while todo:
+        part = todo.pop(0)
+        if part == "..":
+            if not done:
+                return True
+            done.pop()
+        elif part not in {"", "."}:
+            done.append(part)
+            target = links.get("/".join(done))
+            if target is not None:
+                followed += 1
+                if target.startswith("/") or followed > MAX_LINKS_FOLLOWED:
+                    return True
+                done.pop()
+                todo = target.split("/") + todo
+    return False

@@ -9,31 +9,41 @@ from __future__ import annotations
 import fnmatch
 import os
 import tempfile
+import zlib
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from orchestrator.core.canonical import sha256_hex
-from orchestrator.core.errors import DocumentError, IntegrityError
+from orchestrator.core.errors import DocumentError, EnvironmentMissing, IntegrityError
 from orchestrator.core.files import safe_relative
-from orchestrator.core.gittree import FileEntry, tree_id
+from orchestrator.core.gittree import FileEntry, object_id, tree_id
 from orchestrator.model.source import PypiSdistSource, Source, VendoredSource
 from orchestrator.sources.archive import read_archive
 from orchestrator.sources.fetch import PinnedFile, fetch
 
-IDENTITY = "memtrial <fixtures@memtrial.invalid>"
+if TYPE_CHECKING:
+    import git
+
+NAME = "memtrial"
+MAIL = "fixtures@memtrial.invalid"
+IDENTITY = f"{NAME} <{MAIL}>"
 MESSAGE = "Pinned checkout\n"
 COMMIT_TIME = "946684800 +0000"
 # Beats every .gitattributes of the tree: no filter, no line-end or encoding conversion.
 NEUTRAL_ATTRIBUTES = "* -text -eol -filter -ident -working-tree-encoding -export-subst\n"
-CONFIG = (
-    ("core.repositoryformatversion", "0"),
-    ("core.fileMode", "true"),
-    ("core.bare", "false"),
-    ("core.autocrlf", "false"),
-    ("core.symlinks", "true"),
-    ("core.logAllRefUpdates", "false"),
-    ("gc.auto", "0"),
-)
+CONFIG = """[core]
+\trepositoryformatversion = 0
+\tfileMode = true
+\tbare = false
+\tautocrlf = false
+\tsymlinks = true
+\tlogAllRefUpdates = false
+[gc]
+\tauto = 0
+"""
+# RFC 1951 section 3.2.4: a stored block holds at most this many bytes.
+STORED_BLOCK_BYTES = 65_535
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +73,11 @@ def materialise(source: Source, *, fixtures: Path, cache: Path) -> Checkout:
         files[path] = FileEntry(path, "100644", overlay.text.encode())
     missing = [name for name in source.licence_files if name not in files]
     if missing:
-        raise DocumentError("licence-missing", f"source {source.id}: expected licence file {missing[0]}, found none", hint="name the right file in licence_files")
+        raise DocumentError(
+            "licence-missing",
+            f"source {source.id}: expected licence file {missing[0]}, found none",
+            hint="name the right file in licence_files",
+        )
     entries = tuple(files[path] for path in sorted(files))
     tree = tree_id(entries)
     _expect(source, "tree", source.expect.tree, tree)
@@ -76,44 +90,70 @@ def materialise(source: Source, *, fixtures: Path, cache: Path) -> Checkout:
 
 def _expect(source: Source, what: str, expected: object, found: object) -> None:
     if expected != found:
-        raise IntegrityError("source-changed", f"source {source.id}: expected {what} {expected}, found {found}", hint=f"restore the source, or review and re-pin fixtures/sources/{source.id}.json")
+        raise IntegrityError(
+            "source-changed",
+            f"source {source.id}: expected {what} {expected}, found {found}",
+            hint=f"restore the source, or review and re-pin fixtures/sources/{source.id}.json",
+        )
 
 
-def _read(source: Source, fixtures: Path, cache: Path) -> tuple[dict[str, FileEntry], tuple[str, ...]]:
+def _read(
+    source: Source, fixtures: Path, cache: Path
+) -> tuple[dict[str, FileEntry], tuple[str, ...]]:
     if isinstance(source, VendoredSource):
-        return _read_folder(fixtures / safe_relative(source.path, where=f"source {source.id}"), source), ()
+        return _read_folder(
+            fixtures / safe_relative(source.path, where=f"source {source.id}"), source
+        ), ()
     return _read_sdist(source, cache)
 
 
-def _read_sdist(source: PypiSdistSource, cache: Path) -> tuple[dict[str, FileEntry], tuple[str, ...]]:
+def _read_sdist(
+    source: PypiSdistSource, cache: Path
+) -> tuple[dict[str, FileEntry], tuple[str, ...]]:
     path = fetch(PinnedFile(source.name, (source.archive_sha256,), source.filename), cache)
     data = path.read_bytes()
     if sha256_hex(data) != source.archive_sha256:
-        raise IntegrityError("archive-changed", f"{source.filename}: expected SHA-256 {source.archive_sha256}, found {sha256_hex(data)}", hint="delete the file from the cache and try again")
+        raise IntegrityError(
+            "archive-changed",
+            f"{source.filename}: expected SHA-256 {source.archive_sha256}, found {sha256_hex(data)}",
+            hint="delete the file from the cache and try again",
+        )
     return read_archive(data, strip=source.strip_components, where=source.filename)
 
 
 def _read_folder(folder: Path, source: VendoredSource) -> dict[str, FileEntry]:
     files: dict[str, FileEntry] = {}
     for path in sorted(folder.rglob("*")):
-        relative = path.relative_to(folder).as_posix()
-        if "__pycache__" in path.parts or path.is_dir():
+        name = path.relative_to(folder)
+        if "__pycache__" in name.parts or (path.is_dir() and not path.is_symlink()):
             continue
-        if path.is_symlink() or not path.is_file():
-            raise DocumentError("vendored-not-plain", f"source {source.id}: expected plain files, found {relative}", hint="replace it by a regular file")
+        if path.is_symlink() or not path.is_file() or ".git" in name.parts:
+            raise DocumentError(
+                "vendored-not-plain",
+                f"source {source.id}: expected plain files, found {name.as_posix()}",
+                hint="replace it by a regular file, or remove it",
+            )
         # Only the pin knows the modes: a wheel does not keep the x bit, so vendored files are all plain.
-        files[relative] = FileEntry(relative, "100644", path.read_bytes())
+        files[name.as_posix()] = FileEntry(name.as_posix(), "100644", path.read_bytes())
     if not files:
-        raise DocumentError("vendored-missing", f"source {source.id}: expected files below fixtures/{source.path}, found none", hint="restore the folder")
+        raise DocumentError(
+            "vendored-missing",
+            f"source {source.id}: expected files below fixtures/{source.path}, found none",
+            hint="restore the folder",
+        )
     return files
 
 
 def commit_id(tree: str) -> str:
     """Returns the id of the one commit of a pinned tree (git's commit object format)."""
-    import hashlib
-
-    body = f"tree {tree}\nauthor {IDENTITY} {COMMIT_TIME}\ncommitter {IDENTITY} {COMMIT_TIME}\n\n{MESSAGE}".encode()
-    return hashlib.sha1(b"commit %d\0" % len(body) + body, usedforsecurity=False).hexdigest()
+    lines = (
+        f"tree {tree}",
+        f"author {IDENTITY} {COMMIT_TIME}",
+        f"committer {IDENTITY} {COMMIT_TIME}",
+        "",
+        MESSAGE,
+    )
+    return object_id("commit", "\n".join(lines).encode())
 
 
 def repository_entries(checkout: Checkout) -> tuple[FileEntry, ...]:
@@ -124,16 +164,40 @@ def repository_entries(checkout: Checkout) -> tuple[FileEntry, ...]:
 
     Raises:
         IntegrityError: git came to another tree or commit than the pure computation.
+        EnvironmentMissing: there is no git.
     """
     with tempfile.TemporaryDirectory(prefix="memtrial-git-") as name:
         folder = Path(name) / "checkout"
         _write_files(checkout, folder)
-        git_folder = _commit(checkout, folder)
-        names = ["HEAD", "config", "index", "info/attributes", "refs/heads/main"]
-        objects = sorted(p.relative_to(git_folder).as_posix() for p in (git_folder / "objects").rglob("*") if p.is_file())
-        return tuple(
-            FileEntry(f".git/{path}", "100644", (git_folder / path).read_bytes()) for path in sorted([*names, *objects])
+        git_folder = folder / ".git"
+        _commit(checkout, _scrubbed_git(folder), git_folder)
+        files = {
+            "HEAD": b"ref: refs/heads/main\n",
+            "config": CONFIG.encode(),
+            "index": (git_folder / "index").read_bytes(),
+            "info/attributes": NEUTRAL_ATTRIBUTES.encode(),
+            "refs/heads/main": f"{checkout.commit}\n".encode(),
+        }
+        for path in (git_folder / "objects").glob("??/*"):
+            files[path.relative_to(git_folder).as_posix()] = _stored(path.read_bytes())
+        return tuple(FileEntry(f".git/{path}", "100644", files[path]) for path in sorted(files))
+
+
+def _stored(loose: bytes) -> bytes:
+    """Packs a loose object anew as stored blocks: where a zlib cuts them is its own choice, this is ours.
+
+    Format: RFC 1950 (header, Adler-32) around RFC 1951 section 3.2.4.
+    """
+    plain = zlib.decompress(loose)
+    out = bytearray(b"\x78\x01")
+    starts = range(0, len(plain), STORED_BLOCK_BYTES)
+    for start in starts:
+        block = plain[start : start + STORED_BLOCK_BYTES]
+        out.append(start == starts[-1])
+        out += (
+            len(block).to_bytes(2, "little") + (len(block) ^ 0xFFFF).to_bytes(2, "little") + block
         )
+    return bytes(out) + zlib.adler32(plain).to_bytes(4, "big")
 
 
 def _write_files(checkout: Checkout, folder: Path) -> None:
@@ -147,34 +211,49 @@ def _write_files(checkout: Checkout, folder: Path) -> None:
             path.chmod(0o755 if entry.mode == "100755" else 0o644)
 
 
-def _commit(checkout: Checkout, folder: Path) -> Path:
-    import git
+def _scrubbed_git(folder: Path) -> git.Git:
+    """Returns a git that no setting of user, machine or caller reaches.
 
-    scrubbed = {
-        "GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": os.devnull, "GIT_ATTR_NOSYSTEM": "1",
-        "GIT_NO_REPLACE_OBJECTS": "1", "HOME": "/nonexistent", "XDG_CONFIG_HOME": "/nonexistent",
-        "LC_ALL": "C", "TZ": "UTC", "GIT_TEMPLATE_DIR": "",
-        "GIT_AUTHOR_NAME": "memtrial", "GIT_AUTHOR_EMAIL": "fixtures@memtrial.invalid", "GIT_AUTHOR_DATE": COMMIT_TIME,
-        "GIT_COMMITTER_NAME": "memtrial", "GIT_COMMITTER_EMAIL": "fixtures@memtrial.invalid", "GIT_COMMITTER_DATE": COMMIT_TIME,
-    }
+    The client can set variables but not unset them, so each one that could redirect git is pinned.
+    """
+    try:
+        import git
+    except ImportError as error:
+        raise EnvironmentMissing(
+            "git-missing", "expected git on the PATH, found none", hint="apt-get install -y git"
+        ) from error
     client = git.Git(str(folder))
-    # Inherited settings of the caller (GIT_DIR, GIT_CONFIG_COUNT, ...) must not reach these commands.
-    scrubbed.update({name: "" for name in os.environ if name.startswith("GIT_CONFIG_") and name not in scrubbed})
-    client.update_environment(**scrubbed)
-    client.init("--quiet", "--template=", "--initial-branch=main", ".")
-    git_folder = folder / ".git"
-    (git_folder / "config").unlink()
-    for key, value in CONFIG:
-        client.config("--file", str(git_folder / "config"), key, value)
+    own = folder / ".git"
+    client.update_environment(
+        HOME="/nonexistent", XDG_CONFIG_HOME="/nonexistent", LC_ALL="C", TZ="UTC",
+        GIT_CONFIG_NOSYSTEM="1", GIT_CONFIG_GLOBAL=os.devnull, GIT_CONFIG_SYSTEM=os.devnull, GIT_CONFIG=str(own / "config"),
+        GIT_CONFIG_COUNT="0", GIT_CONFIG_PARAMETERS="", GIT_ATTR_NOSYSTEM="1", GIT_TEMPLATE_DIR="",
+        GIT_DIR=str(own), GIT_COMMON_DIR=str(own), GIT_WORK_TREE=str(folder), GIT_INDEX_FILE=str(own / "index"),
+        GIT_OBJECT_DIRECTORY=str(own / "objects"), GIT_ALTERNATE_OBJECT_DIRECTORIES="",
+        GIT_NAMESPACE="", GIT_NO_REPLACE_OBJECTS="1", GIT_REPLACE_REF_BASE="refs/replace/", GIT_OPTIONAL_LOCKS="0",
+        GIT_DEFAULT_HASH="sha1", GIT_DEFAULT_REF_FORMAT="files", GIT_INDEX_VERSION="2",
+        GIT_LITERAL_PATHSPECS="1", GIT_ICASE_PATHSPECS="0", GIT_GLOB_PATHSPECS="0", GIT_NOGLOB_PATHSPECS="0",
+        GIT_AUTHOR_NAME=NAME, GIT_AUTHOR_EMAIL=MAIL, GIT_AUTHOR_DATE=COMMIT_TIME,
+        GIT_COMMITTER_NAME=NAME, GIT_COMMITTER_EMAIL=MAIL, GIT_COMMITTER_DATE=COMMIT_TIME,
+    )  # fmt: skip
+    return client
+
+
+def _commit(checkout: Checkout, client: git.Git, git_folder: Path) -> None:
+    """Makes the one commit and leaves an index without file times behind."""
+    client.init("--quiet", "--template=", "--initial-branch=main")
+    (git_folder / "config").write_text(CONFIG, encoding="ascii")
     (git_folder / "info").mkdir(exist_ok=True)
     (git_folder / "info" / "attributes").write_text(NEUTRAL_ATTRIBUTES, encoding="ascii")
     # Force: a plain add loses files through the tree's own .gitignore.
-    client.execute(["git", "-c", "core.compression=0", "-c", "core.looseCompression=0", "add", "-A", "-f", "."])
-    tree = str(client.execute(["git", "-c", "core.compression=0", "-c", "core.looseCompression=0", "write-tree"]))
-    commit = str(client.execute(["git", "-c", "core.compression=0", "-c", "core.looseCompression=0", "commit-tree", tree, "-m", MESSAGE.rstrip("\n")]))
+    client.add("--all", "--force", ".")
+    tree = str(client.write_tree())
+    commit = str(client.commit_tree(tree, "-m", MESSAGE.rstrip("\n")))
     if (tree, commit) != (checkout.tree, checkout.commit):
-        raise IntegrityError("checkout-mismatch", f"source {checkout.source_id}: expected tree {checkout.tree} and commit {checkout.commit}, git found {tree} and {commit}", hint="report this with your git version")
-    client.execute(["git", "update-ref", "refs/heads/main", commit])
+        raise IntegrityError(
+            "checkout-mismatch",
+            f"source {checkout.source_id}: expected tree {checkout.tree} and commit {checkout.commit}, git found {tree} and {commit}",
+            hint="report this with your git version",
+        )
     (git_folder / "index").unlink()
-    client.execute(["git", "read-tree", tree])
-    return git_folder
+    client.read_tree(tree)

@@ -113,9 +113,20 @@ def load_task(fixtures: Path, task_id: str) -> LoadedTask:
 
 
 def load_source(fixtures: Path, source_id: str) -> Source:
-    """Loads one source pin."""
+    """Loads one source pin.
+
+    Raises:
+        DocumentError: it is missing, malformed, or bears another id than its file name.
+    """
     where = f"sources/{source_id}.json"
-    return parse_source(_read(fixtures, where), where=where)
+    source = parse_source(_read(fixtures, where), where=where)
+    if source.id != source_id:
+        raise DocumentError(
+            "source-invalid",
+            f"{where}: expected id {source_id}, found {source.id}",
+            hint="name the file as its id",
+        )
+    return source
 
 
 def load_conditions(fixtures: Path) -> ConditionRegistry:
@@ -132,17 +143,12 @@ def load_curated(fixtures: Path, task_id: str) -> CuratedFile:
     """
     folder = fixtures / "curated" / task_id
     where = f"curated/{task_id}/curator-log.json"
-    raw = _read(folder, "MEMORY.md")
+    text = _read_text(folder, "MEMORY.md")
+    raw = text.encode()
     log = CuratorLog.parse(_read(folder, "curator-log.json"), where=where)
     history = History.parse(
         _read(fixtures / "tasks" / task_id, "history.json"), where=f"{task_id}/history.json"
     )
-    try:
-        text = raw.decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise _contradiction(
-            task_id, f"curated/{task_id}/MEMORY.md: expected UTF-8, found {error.reason}"
-        ) from error
     if log.task_id != task_id:
         raise _contradiction(task_id, f"{where}: expected task {task_id}, found {log.task_id}")
     if sha256_hex(raw) != log.final_file_sha256:
@@ -201,6 +207,17 @@ def _read(folder: Path, relative: str) -> bytes:
     return read_confined(folder, relative, max_bytes=MAX_FILE_BYTES)
 
 
+def _read_text(folder: Path, relative: str) -> str:
+    try:
+        return _read(folder, relative).decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise DocumentError(
+            "file-not-utf8",
+            f"{folder.name}/{relative}: expected UTF-8, found {error.reason} at byte {error.start}",
+            hint="save the file as UTF-8",
+        ) from error
+
+
 def _load_key(folder: Path, task_id: str) -> Key:
     card = KeyCard.parse(_read(folder, "key.json"), where=f"{task_id}/key.json")
     base = PassToPassList.parse(
@@ -209,10 +226,8 @@ def _load_key(folder: Path, task_id: str) -> Key:
     hidden = []
     for file in card.hidden_files:
         safe_relative(file.path, where=f"{task_id}/key.json")
-        data = _read(folder, f"key/hidden/{file.path}")
-        hidden.append(
-            HiddenFile(path=file.path, text=data.decode("utf-8"), sha256=sha256_hex(data))
-        )
+        text = _read_text(folder, f"key/hidden/{file.path}")
+        hidden.append(HiddenFile(path=file.path, text=text, sha256=sha256_hex(text.encode())))
     both = {test.id for test in card.fail_to_pass} & {test.id for test in base.pass_to_pass}
     if both:
         raise _contradiction(
@@ -228,7 +243,7 @@ def _load_rehearsal(folder: Path, task_id: str) -> Rehearsal:
         _read(folder, "rehearsal/rehearsal.json"), where=f"{task_id}/rehearsal/rehearsal.json"
     )
     patches = {
-        name: _read(folder, f"rehearsal/{name}.patch").decode("utf-8")
+        name: _read_text(folder, f"rehearsal/{name}.patch")
         for name in ("reference", "natural", "overeager")
     }
     return Rehearsal(
