@@ -93,7 +93,9 @@ def changes_between(
         after = new.get(path)
         if after is None:
             if before is not None:
-                changes.append(change(path, "deleted", before[0], None, None, b""))
+                changes.append(
+                    change(path, "deleted", old_mode=before[0], new_mode=None, blob=None, data=b"")
+                )
             continue
         mode, data = after
         blob = hashlib.sha1(b"blob %d\0" % len(data) + data).hexdigest()  # noqa: S324 - git's object format
@@ -104,10 +106,10 @@ def changes_between(
             change(
                 path,
                 "modified" if before else "added",
-                before[0] if before else None,
-                mode,
-                blob,
-                data,
+                old_mode=before[0] if before else None,
+                new_mode=mode,
+                blob=blob,
+                data=data,
             )
         )
     return changes
@@ -116,6 +118,7 @@ def changes_between(
 def change(
     path: str,
     status: str,
+    *,
     old_mode: str | None,
     new_mode: str | None,
     blob: str | None,

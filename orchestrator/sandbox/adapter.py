@@ -20,6 +20,9 @@ from orchestrator.sandbox.streams import DeadlinePassed, Stream
 from orchestrator.sandbox.timing import StepClock
 from orchestrator.sandbox.workspace import DockerWorkspace
 
+# The client of the one SDK that this room owns; other rooms name it by this alias only.
+EngineClient = docker.DockerClient
+
 PREPARE_TIMEOUT_S = 180
 MAX_REPORT_BYTES = 16 * 1024 * 1024
 MAX_LOG_BYTES = 256 * 1024
@@ -86,6 +89,46 @@ class DockerSandbox:
 
 
 def _verify(container: Container, job: VerifyJob) -> VerifyOutcome:
+    broken = _prepare(container, job)
+    if broken is not None:
+        return VerifyOutcome(
+            compiled=False,
+            compile_error=broken,
+            timed_out=False,
+            exit_code=None,
+            report=None,
+            log=b"",
+        )
+    exec_id, stream = container.begin_exec(
+        job.argv, user=f"{TESTS_UID}:{TESTS_UID}", environment=dict(job.environment)
+    )
+    try:
+        log, timed_out = _drain(stream, job.timeout_s)
+    finally:
+        stream.close()
+    code, report = None, None
+    if timed_out:
+        container.kill()
+    else:
+        code = container.exec_exit_code(exec_id)
+        container.stream.send_frame({"max_report_bytes": MAX_REPORT_BYTES})
+        report = _answer(container, PREPARE_TIMEOUT_S).get("report_base64")
+    return VerifyOutcome(
+        compiled=True,
+        compile_error=None,
+        timed_out=timed_out,
+        exit_code=code,
+        report=base64.b64decode(report) if isinstance(report, str) else None,
+        log=log,
+    )
+
+
+def _prepare(container: Container, job: VerifyJob) -> str | None:
+    """Has the tree built in the container; returns why it cannot be tested, or None.
+
+    Raises:
+        IntegrityError: the container came to another tree than the harvested one.
+    """
     container.stream.send_frame(
         {
             "pinned_tree": job.task.tree,
@@ -96,46 +139,16 @@ def _verify(container: Container, job: VerifyJob) -> VerifyOutcome:
         }
     )
     prepared = _answer(container, PREPARE_TIMEOUT_S)
-    if "refused" in prepared:
-        return VerifyOutcome(
-            False, str(prepared["refused"]), timed_out=False, exit_code=None, report=None, log=b""
-        )
-    if prepared.get("compile_error") is not None:
-        return VerifyOutcome(
-            False,
-            str(prepared["compile_error"]),
-            timed_out=False,
-            exit_code=None,
-            report=None,
-            log=b"",
-        )
+    broken = prepared.get("refused", prepared.get("compile_error"))
+    if broken is not None:
+        return str(broken)
     if prepared.get("prepared") != job.expect_tree:
         raise IntegrityError(
             "tree-mismatch",
             f"the verifier prepared tree {prepared.get('prepared')}, expected {job.expect_tree}",
             hint="run `memtrial resume`",
         )
-    exec_id, stream = container.begin_exec(
-        job.argv, user=f"{TESTS_UID}:{TESTS_UID}", environment=dict(job.environment)
-    )
-    try:
-        log, timed_out = _drain(stream, job.timeout_s)
-    finally:
-        stream.close()
-    if timed_out:
-        container.kill()
-        return VerifyOutcome(True, None, timed_out=True, exit_code=None, report=None, log=log)
-    code = container.exec_exit_code(exec_id)
-    container.stream.send_frame({"max_report_bytes": MAX_REPORT_BYTES})
-    report = _answer(container, PREPARE_TIMEOUT_S).get("report_base64")
-    return VerifyOutcome(
-        True,
-        None,
-        timed_out=False,
-        exit_code=code,
-        report=base64.b64decode(report) if isinstance(report, str) else None,
-        log=log,
-    )
+    return None
 
 
 def _answer(container: Container, timeout_s: int) -> dict[str, object]:

@@ -22,7 +22,7 @@ from pydantic import Field
 from orchestrator.core.errors import EnvironmentMissing
 from orchestrator.model.base import Document, Text
 from orchestrator.model.images import LockedPackage
-from orchestrator.sandbox.engine import Say, apt_install, is_debian
+from orchestrator.sandbox.engine import Say, apt_install, is_debian, os_release
 
 TIMEOUT_S = 1800
 
@@ -35,6 +35,7 @@ class BaseRecipe(Document):
     include: tuple[Text, ...] = Field(min_length=1)
     source_date_epoch: int = Field(ge=0)
     dpkg_options: tuple[Text, ...]
+    customize_hooks: tuple[Text, ...]
 
 
 def bootstrap(recipe: BaseRecipe, target: Path, say: Say) -> None:
@@ -49,15 +50,7 @@ def bootstrap(recipe: BaseRecipe, target: Path, say: Say) -> None:
             "expected root on Debian or Ubuntu to bootstrap the base image, found neither it nor MEMTRIAL_BASE_IMAGE",
             hint="run as root on Debian 12, or set MEMTRIAL_BASE_IMAGE=debian@sha256:... to pin a base that your registry has",
         )
-    if shutil.which("mmdebstrap") is None:
-        if os.environ.get("MEMTRIAL_ENGINE") == "keep":
-            raise EnvironmentMissing(
-                "mmdebstrap-missing",
-                "expected mmdebstrap, found none",
-                hint="apt-get install -y --no-install-recommends mmdebstrap",
-            )
-        say("images: installing Debian's mmdebstrap to bootstrap the base image")
-        apt_install(["mmdebstrap"])
+    _ensure_tool(say)
     target.parent.mkdir(parents=True, exist_ok=True)
     say(
         f"images: bootstrapping the base from Debian {recipe.suite} packages (about a minute, once per machine)"
@@ -68,16 +61,30 @@ def bootstrap(recipe: BaseRecipe, target: Path, say: Say) -> None:
         made.replace(target)
 
 
-def _run(recipe: BaseRecipe, made: Path, say: Say) -> None:
+def _ensure_tool(say: Say) -> None:
+    if shutil.which("mmdebstrap") is not None:
+        return
+    packages = ["mmdebstrap", "debian-archive-keyring"]
+    if os.environ.get("MEMTRIAL_ENGINE") == "keep":
+        raise EnvironmentMissing(
+            "mmdebstrap-missing",
+            "expected mmdebstrap, found none, and MEMTRIAL_ENGINE=keep forbids installing it",
+            hint=f"apt-get install -y --no-install-recommends {' '.join(packages)}",
+        )
+    say("images: installing the distribution's mmdebstrap to bootstrap the base image")
+    apt_install(packages)
+
+
+def _command(recipe: BaseRecipe, made: Path, *, sources: bool) -> list[str]:
     command = ["mmdebstrap", f"--variant={recipe.variant}", f"--include={','.join(recipe.include)}"]
     command += [f"--dpkgopt={option}" for option in recipe.dpkg_options]
-    # The name of the machine and its resolver are copied in by default; neither belongs into an image.
-    command += [
-        "--customize-hook=rm -f $1/etc/hostname $1/etc/resolv.conf",
-        recipe.suite,
-        str(made),
-        "-",
-    ]
+    # What names this machine or its mirror is removed by hooks; neither belongs into an image.
+    command += [f"--customize-hook={hook}" for hook in recipe.customize_hooks]
+    return [*command, recipe.suite, str(made), *(["-"] if sources else [])]
+
+
+def _run(recipe: BaseRecipe, made: Path, say: Say) -> None:
+    sources = debian_sources(recipe.suite)
     environment = {
         "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
         "SOURCE_DATE_EPOCH": str(recipe.source_date_epoch),
@@ -86,25 +93,31 @@ def _run(recipe: BaseRecipe, made: Path, say: Say) -> None:
         **{k: v for k, v in os.environ.items() if k.casefold().endswith("_proxy")},
     }
     done = threading.Event()
-    ticker = threading.Thread(target=_tick, args=(done, say), daemon=True)
-    ticker.start()
+    threading.Thread(target=_tick, args=(done, say), daemon=True).start()
     try:
         finished = subprocess.run(
-            command,
-            input=debian_sources(recipe.suite).encode(),
+            _command(recipe, made, sources=bool(sources)),
+            input=sources.encode(),
             env=environment,
             capture_output=True,
             check=False,
             timeout=TIMEOUT_S,
         )
+    except subprocess.TimeoutExpired as error:
+        raise _not_made(f"no end within {TIMEOUT_S} s") from error
     finally:
         done.set()
     if finished.returncode != 0:
-        raise EnvironmentMissing(
-            "base-not-made",
-            f"expected mmdebstrap to succeed, found exit {finished.returncode}:\n{finished.stderr[-1500:].decode('utf-8', 'replace').strip()}",
-            hint="mend the machine's Debian sources (apt-get update), then run `memtrial images`",
-        )
+        tail = finished.stderr[-1500:].decode("utf-8", "replace").strip()
+        raise _not_made(f"exit {finished.returncode}:\n{tail}")
+
+
+def _not_made(found: str) -> EnvironmentMissing:
+    return EnvironmentMissing(
+        "base-not-made",
+        f"expected mmdebstrap to succeed, found {found}",
+        hint="mend the machine's Debian sources (apt-get update), then run `memtrial images`",
+    )
 
 
 def _tick(done: threading.Event, say: Say) -> None:
@@ -114,63 +127,62 @@ def _tick(done: threading.Event, say: Say) -> None:
 
 
 def debian_sources(suite: str) -> str:
-    """Returns the machine's own Debian sources of a suite, in one-line form; others are left out.
+    """Returns the machine's own Debian sources in one-line form, turned to a suite.
 
-    Raises:
-        EnvironmentMissing: the machine has none.
+    Mirror and keyring are the machine's; only the code name of its own release is replaced. Empty where
+    the machine is no Debian or has no such source: then mmdebstrap's own default serves.
     """
+    release = os_release()
+    if release.get("ID") != "debian":
+        return ""
+    own = release.get("VERSION_CODENAME", suite)
+    apt = Path("/etc/apt")
     lines: list[str] = []
-    folder = Path("/etc/apt/sources.list.d")
-    for path in sorted(folder.glob("*.sources")) if folder.is_dir() else []:
+    for path in sorted((apt / "sources.list.d").glob("*.sources")):
         for stanza in re.split(r"\n\s*\n", path.read_text(encoding="utf-8")):
-            lines += _from_stanza(stanza, suite)
-    plain = [
-        Path("/etc/apt/sources.list"),
-        *(sorted(folder.glob("*.list")) if folder.is_dir() else []),
-    ]
-    for path in plain:
+            lines += from_stanza(stanza, own, suite)
+    for path in [apt / "sources.list", *sorted((apt / "sources.list.d").glob("*.list"))]:
         if path.is_file():
-            lines += [
-                line.strip()
-                for line in path.read_text(encoding="utf-8").splitlines()
-                if _is_debian_line(line, suite)
-            ]
-    if not lines:
-        raise EnvironmentMissing(
-            "debian-sources-missing",
-            f"expected apt sources for Debian {suite}, found none",
-            hint=f"add Debian {suite} to /etc/apt/sources.list.d, or set MEMTRIAL_BASE_IMAGE",
-        )
-    return "\n".join(dict.fromkeys(lines)) + "\n"
+            for line in path.read_text(encoding="utf-8").splitlines():
+                lines += from_line(line, own, suite)
+    return "".join(f"{line}\n" for line in dict.fromkeys(lines))
 
 
-def _from_stanza(stanza: str, suite: str) -> list[str]:
+def from_stanza(stanza: str, own: str, suite: str) -> list[str]:
+    """Turns one deb822 stanza (sources.list(5)) into lines for a suite; none if it is not Debian's own."""
     fields: dict[str, list[str]] = {}
     for line in stanza.splitlines():
         name, colon, value = line.partition(":")
-        if colon and not line.startswith("#"):
+        if colon and not line.startswith(("#", " ", "\t")):
             fields[name.strip().casefold()] = value.split()
-    if "deb" not in fields.get("types", []) or fields.get("enabled") == ["no"]:
-        return []
-    suites = [
-        s
-        for s in fields.get("suites", [])
-        if s.split("-")[0].split("/")[0] == suite and "backports" not in s
-    ]
     signed = fields.get("signed-by", [])
-    option = f"[signed-by={signed[0]}] " if signed and signed[0].startswith("/") else ""
-    if "debian-archive" not in " ".join(signed):
+    if (
+        "deb" not in fields.get("types", [])
+        or "main" not in fields.get("components", [])
+        or fields.get("enabled") == ["no"]
+        or (signed and "debian-archive" not in signed[0])
+    ):
         return []
-    return [f"deb {option}{uri} {s} main" for uri in fields.get("uris", []) for s in suites]
+    option = f"[signed-by={signed[0]}] " if signed else ""
+    suites = _turned(fields.get("suites", []), own, suite)
+    return [f"deb {option}{uri} {name} main" for uri in fields.get("uris", []) for name in suites]
 
 
-def _is_debian_line(line: str, suite: str) -> bool:
-    found = re.match(r"^deb\s+(?:\[[^]]*\]\s+)?\S*debian\S*\s+(\S+)\s", line.strip() + " ")
-    return (
-        bool(found)
-        and found[1].split("-")[0].split("/")[0] == suite
-        and "backports" not in found[1]
-    )  # type: ignore[index]
+def from_line(line: str, own: str, suite: str) -> list[str]:
+    """Turns one line of the one-line format (sources.list(5)) likewise."""
+    found = re.match(r"^\s*deb\s+(?:\[([^]]*)\]\s+)?(\S+)\s+(\S+)\s+(.*)", line)
+    if found is None or "main" not in found[4].split():
+        return []
+    signed = re.search(r"signed-by=(\S+)", found[1] or "")
+    if signed and "debian-archive" not in signed[1]:
+        return []
+    option = f"[signed-by={signed[1]}] " if signed else ""
+    return [f"deb {option}{found[2]} {name} main" for name in _turned([found[3]], own, suite)]
+
+
+def _turned(suites: list[str], own: str, suite: str) -> list[str]:
+    """Keeps release, updates and security; backports and foreign suites stay out."""
+    return [f"{suite}{end}" for end in ("", "-updates", "-security") if f"{own}{end}" in suites]
 
 
 def packages_of(layer: Path) -> tuple[LockedPackage, ...]:

@@ -82,6 +82,12 @@ class Container:
             )
         return self._stream
 
+    def detach(self) -> None:
+        """Stops reading. An engine waits for its readers, so a flooding container ends only after this."""
+        if self._stream is not None:
+            self._stream.close()
+            self._stream = None
+
     def kill(self) -> None:
         """Ends every process of the container at once; an ended container is left alone."""
         try:
@@ -134,9 +140,7 @@ class Container:
     def remove(self) -> None:
         """Removes the container with force; one that is gone already is fine."""
         with self._clock.step():
-            if self._stream is not None:
-                self._stream.close()
-                self._stream = None
+            self.detach()
             try:
                 self._client.api.remove_container(self.id, force=True, v=True)
             except NotFound:

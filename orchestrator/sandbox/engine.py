@@ -22,6 +22,8 @@ Say = Callable[[str], None]
 
 API_TIMEOUT_S = 300
 START_TIMEOUT_S = 90
+APT_TIMEOUT_S = 900
+SOCKET = Path("/var/run/docker.sock")
 LOG = Path("/var/log/memtrial-dockerd.log")
 PID = Path("/run/memtrial-dockerd.pid")
 MANUAL_STEPS = "apt-get update && apt-get install -y --no-install-recommends docker.io iptables && (setsid dockerd >/var/log/dockerd.log 2>&1 &)"
@@ -35,9 +37,10 @@ def connect() -> docker.DockerClient:
     """
     client = _try_connect()
     if client is None:
+        closed = SOCKET.exists() and not os.access(SOCKET, os.W_OK)
         raise EnvironmentMissing(
             "engine-missing",
-            "expected a Docker engine, found none that answers",
+            f"expected a Docker engine, found {f'{SOCKET}, which this user may not use' if closed else 'none that answers'}",
             hint=f"run `memtrial engine`, or as root: {MANUAL_STEPS}",
         )
     return client
@@ -45,21 +48,30 @@ def connect() -> docker.DockerClient:
 
 def _try_connect() -> docker.DockerClient | None:
     rootless = Path(os.environ.get("XDG_RUNTIME_DIR", f"/run/user/{os.getuid()}")) / "docker.sock"
-    candidates: list[str | None] = [None]
-    if "DOCKER_HOST" not in os.environ and rootless.exists():
-        candidates.append(f"unix://{rootless}")
-    for address in candidates:
+    named = os.environ.get("DOCKER_HOST")
+    for address in [named] if named else [f"unix://{SOCKET}", f"unix://{rootless}"]:
+        # A socket that is not there needs no client, and the client would leak one trying.
+        if address.startswith("unix://") and not Path(address.removeprefix("unix://")).exists():
+            continue
         try:
             client = (
-                docker.DockerClient(base_url=address, timeout=API_TIMEOUT_S)
-                if address
-                else docker.from_env(timeout=API_TIMEOUT_S)
+                docker.from_env(timeout=API_TIMEOUT_S)
+                if named
+                else docker.DockerClient(base_url=address, timeout=API_TIMEOUT_S)
             )
-            client.ping()
         except (DockerException, OSError):
             continue
-        return client
+        if _answers(client):
+            return client
+        client.close()
     return None
+
+
+def _answers(client: docker.DockerClient) -> bool:
+    try:
+        return bool(client.ping())
+    except (DockerException, OSError):
+        return False
 
 
 def describe(client: docker.DockerClient) -> str:
@@ -99,45 +111,65 @@ def ensure_engine(say: Say, *, allow_install: bool) -> docker.DockerClient:
     return client
 
 
-def is_debian() -> bool:
-    """Tells whether this is Debian, Ubuntu or a child of theirs."""
+def os_release() -> dict[str, str]:
+    """Returns the fields of os-release(5), empty where there is none."""
     try:
         text = Path("/etc/os-release").read_text(encoding="utf-8")
     except OSError:
-        return False
-    ids = {
-        word
-        for line in text.splitlines()
-        if line.startswith(("ID=", "ID_LIKE="))
-        for word in line.partition("=")[2].strip('"').split()
-    }
+        return {}
+    pairs = (line.partition("=") for line in text.splitlines() if "=" in line)
+    return {name.strip(): value.strip().strip("\"'") for name, _, value in pairs}
+
+
+def is_debian() -> bool:
+    """Tells whether this is Debian, Ubuntu or a child of theirs."""
+    release = os_release()
+    ids = {release.get("ID", ""), *release.get("ID_LIKE", "").split()}
     return bool(ids & {"debian", "ubuntu"})
 
 
 def apt_install(packages: list[str]) -> None:
-    """Installs Debian packages without recommends.
+    """Installs distribution packages without recommends; refreshes the package lists only if needed.
 
     Raises:
         EnvironmentMissing: apt failed; its last lines are in the text.
     """
-    environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
-    for command in (
-        ["apt-get", "update", "-q"],
-        ["apt-get", "install", "-y", "-q", "--no-install-recommends", *packages],
-    ):
-        finished = subprocess.run(
-            command, env=environment, capture_output=True, check=False, stdin=subprocess.DEVNULL
-        )
-        if finished.returncode != 0:
-            tail = (finished.stdout + finished.stderr)[-1200:].decode("utf-8", "replace").strip()
+    install = ["apt-get", "install", "-y", "-q", "--no-install-recommends", *packages]
+    if _apt(install) is None:
+        return
+    for command in (["apt-get", "update", "-q"], install):
+        failure = _apt(command)
+        if failure is not None:
             raise EnvironmentMissing(
                 "packages-not-installed",
-                f"expected `{' '.join(command)}` to succeed, found exit {finished.returncode}:\n{tail}",
-                hint=f"mend apt, then run {' '.join(command)}",
+                f"expected `{' '.join(command)}` to succeed, found {failure}",
+                hint=f"mend apt, then run `{' '.join(command)}`",
             )
 
 
+def _apt(command: list[str]) -> str | None:
+    """Runs apt; returns how it failed, or None."""
+    environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+    try:
+        finished = subprocess.run(
+            command,
+            env=environment,
+            capture_output=True,
+            check=False,
+            stdin=subprocess.DEVNULL,
+            timeout=APT_TIMEOUT_S,
+        )
+    except FileNotFoundError:
+        return "no apt-get"
+    except subprocess.TimeoutExpired:
+        return f"no end within {APT_TIMEOUT_S} s"
+    tail = (finished.stdout + finished.stderr)[-1200:].decode("utf-8", "replace").strip()
+    return f"exit {finished.returncode}:\n{tail}" if finished.returncode else None
+
+
 def _start(say: Say) -> docker.DockerClient:
+    """Starts the daemon and waits until it answers, has ended, or the time is up."""
+    daemon = None
     if Path("/run/systemd/system").is_dir():
         subprocess.run(["systemctl", "start", "docker"], check=False, capture_output=True)
     else:
@@ -150,19 +182,32 @@ def _start(say: Say) -> docker.DockerClient:
                 start_new_session=True,
             )
         PID.write_text(f"{daemon.pid}\n", encoding="ascii")
-    deadline_s = time.monotonic() + START_TIMEOUT_S
-    said_s = time.monotonic()
-    while time.monotonic() < deadline_s:
+    began_s = time.monotonic()
+    next_word_s = 10.0
+    while (waited_s := time.monotonic() - began_s) < START_TIMEOUT_S:
         client = _try_connect()
         if client is not None:
             return client
-        if time.monotonic() - said_s > 10:
-            said_s = time.monotonic()
-            say("engine: waiting for dockerd to answer")
+        if daemon is not None and daemon.poll() is not None:
+            break
+        if waited_s > next_word_s:
+            next_word_s += 10
+            say(f"engine: waiting for dockerd to answer ({waited_s:.0f} s)")
         time.sleep(0.3)
-    tail = LOG.read_text(encoding="utf-8", errors="replace")[-1500:] if LOG.exists() else "no log"
+    ended = daemon is not None and daemon.poll() is not None
     raise EnvironmentMissing(
         "engine-did-not-start",
-        f"expected dockerd to answer within {START_TIMEOUT_S} s, found none; the end of its log:\n{tail}",
-        hint=f"read {LOG}, then run `memtrial engine`",
+        f"expected dockerd to answer within {START_TIMEOUT_S} s, found {'that it ended' if ended else 'no answer'}; the end of its log:\n{_log_tail(by_systemd=daemon is None)}",
+        hint="mend what the log says, then run `memtrial engine`",
     )
+
+
+def _log_tail(*, by_systemd: bool) -> str:
+    if by_systemd:
+        shown = subprocess.run(
+            ["journalctl", "-u", "docker", "-n", "20", "--no-pager"],
+            check=False,
+            capture_output=True,
+        )
+        return shown.stdout.decode("utf-8", "replace").strip()
+    return LOG.read_text(encoding="utf-8", errors="replace")[-1500:] if LOG.exists() else "no log"

@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import io
 import platform
-import tempfile
+import shutil
 import zipfile
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 import docker
-from docker.errors import APIError, ImageNotFound
+from docker.errors import DockerException, ImageNotFound
+from requests import RequestException
 
 from orchestrator.core.canonical import digest_sha256, sha256_hex
 from orchestrator.core.errors import DocumentError, EnvironmentMissing, IntegrityError
@@ -25,10 +26,12 @@ from orchestrator.model.images import ImageLock, LockedImage
 from orchestrator.model.plan import ImagePin
 from orchestrator.sandbox.base import Base
 from orchestrator.sandbox.engine import Say
-from orchestrator.sandbox.layers import ImageSpec, Layer, make_image, make_layer, write_archive
+from orchestrator.sandbox.layers import ImageSpec, Layer, archive_pieces, make_image, make_layer
 
 PREFIX = "opt/memtrial"
 ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
+SPARE_BYTES = 256 * 1024 * 1024
+SMALL_BYTES = 32 * 1024 * 1024
 FOLDERS = ("home/agent", "report", "run/harvest", "work")
 
 FetchWheel = Callable[[str, tuple[str, ...]], Path]
@@ -174,43 +177,80 @@ def ensure_loaded(client: docker.DockerClient, name: str, spec: ImageSpec, say: 
     """Loads an image unless the engine has it; returns whether it had to be loaded.
 
     Raises:
-        IntegrityError: the engine came to another id or other layers.
-        EnvironmentMissing: the engine refused the archive.
+        IntegrityError: the engine came to another id or other layers, or a cached layer was changed.
+        EnvironmentMissing: the engine refused the archive, or has no room for it.
     """
     if _present(client, spec):
         return False
     say(
-        f"images: loading {name} ({sum(layer.size_bytes for layer in spec.layers) // 1_000_000} MB in {len(spec.layers)} layers)"
+        f"images: loading {name} ({size_of(spec.layers) // 1_000_000} MB in {len(spec.layers)} layers)"
     )
     tag = f"memtrial/{name}:{spec.image_id.removeprefix('sha256:')[:12]}"
-    below = frozenset(layer.diff_id for layer in spec.layers[:-1])
-    # Where the engine holds the lower layers, declaring them is enough; other engines want all bytes.
-    for without in (below, frozenset[str]()):
-        with tempfile.NamedTemporaryFile(suffix=".tar") as file:
-            write_archive(spec, Path(file.name), tag=tag, without=without)
-            try:
-                with Path(file.name).open("rb") as stream:
-                    for _ in client.api.load_image(stream):
-                        pass
-            except (APIError, ImageNotFound) as error:
-                if not without:
-                    raise EnvironmentMissing(
-                        "image-not-loaded",
-                        f"{name}: expected the engine to load it, found: {error}",
-                        hint="free disk space if it is full, then run `memtrial images`",
-                    ) from error
-        if _present(client, spec):
+    failure: str | None = None
+    # Where the engine holds the lower layers, declaring them is enough. A refusal costs milliseconds, so
+    # the number of declared layers goes down until the engine is content, at last to none.
+    for held in range(len(spec.layers) - 1, -1, -1):
+        _check_room(client, size_of(spec.layers[held:]))
+        without = frozenset(layer.diff_id for layer in spec.layers[:held])
+        failure = load_archive(client, spec, tag=tag, without=without)
+        if failure is None:
             return True
+    raise EnvironmentMissing(
+        "image-not-loaded",
+        f"{name}: expected the engine to load it, found: {failure}",
+        hint="free disk space if it is full, then run `memtrial images`",
+    )
+
+
+def size_of(layers: tuple[Layer, ...]) -> int:
+    """Returns the size of layers in bytes, unpacked."""
+    return sum(layer.size_bytes for layer in layers)
+
+
+def load_archive(
+    client: docker.DockerClient, spec: ImageSpec, *, tag: str, without: frozenset[str] = frozenset()
+) -> str | None:
+    """Gives the engine an archive; returns its refusal, or None when it holds exactly this image.
+
+    Raises:
+        IntegrityError: the engine took the archive but came to another id or other layers.
+    """
+    try:
+        client.images.load(archive_pieces(spec, tag=tag, without=without))  # type: ignore[arg-type]
+        if _present(client, spec):
+            return None
+        found = client.images.get(tag).attrs
+    except (DockerException, RequestException) as error:
+        return str(error) or type(error).__name__
     raise IntegrityError(
         "image-mismatch",
-        f"{name}: expected image {spec.image_id} in the engine after loading, found none or other layers",
-        hint="run `memtrial doctor` and report the engine's version",
+        f"{tag}: expected image {spec.image_id} with layers {', '.join(spec.diff_ids)}, found {found['Id']} with {', '.join(found['RootFS']['Layers'])}",
+        hint='an engine with the containerd image store names images otherwise: set "features": {"containerd-snapshotter": false} in its daemon.json',
     )
+
+
+def _check_room(client: docker.DockerClient, size_bytes: int) -> None:
+    """Refuses early if the engine's disk, where it can be seen from here, has no room."""
+    if size_bytes < SMALL_BYTES:
+        return
+    root = Path(str(client.info().get("DockerRootDir", "")))
+    local = client.api.base_url.startswith(("http+docker", "http+unix"))
+    if not local or not root.is_dir():
+        return
+    # The engine unpacks the archive beside the layers that it makes of it.
+    needed = 2 * size_bytes + SPARE_BYTES
+    free = shutil.disk_usage(root).free
+    if free < needed:
+        raise EnvironmentMissing(
+            "disk-full",
+            f"{root}: expected {needed // 1_000_000} MB free to load an image, found {free // 1_000_000} MB",
+            hint="free disk space, then run `memtrial images`",
+        )
 
 
 def _present(client: docker.DockerClient, spec: ImageSpec) -> bool:
     try:
-        found = client.api.inspect_image(spec.image_id)
+        found = client.images.get(spec.image_id).attrs
     except ImageNotFound:
         return False
     return found["Id"] == spec.image_id and tuple(found["RootFS"]["Layers"]) == spec.diff_ids
@@ -228,7 +268,7 @@ def lock_of(base: Base, shared: ImageSet, images: Path) -> ImageLock:
                 recipe_sha256=recipe_sha256(images, name),
                 diff_ids=spec.diff_ids,
                 image_id=spec.image_id,
-                bytes=sum(layer.size_bytes for layer in spec.layers),
+                bytes=size_of(spec.layers),
             )
             for name, spec in shared.named().items()
         ),

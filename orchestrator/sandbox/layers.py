@@ -1,8 +1,8 @@
 """Deterministic image layers and docker-archives, written by hand so that every id is known in advance.
 
 Format: Docker Image Specification v1.2 ("combined image JSON + filesystem changeset"): one tar per layer
-named by its diff id, a config JSON whose SHA-256 is the image id, and manifest.json. Pure but for the
-file that it is told to write.
+named by its diff id, a config JSON whose SHA-256 is the image id, and manifest.json. Writes nothing;
+reads only the layer files that it is handed.
 """
 
 from __future__ import annotations
@@ -11,13 +11,15 @@ import hashlib
 import io
 import json
 import tarfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from orchestrator.core.errors import EnvironmentMissing, IntegrityError
 from orchestrator.core.gittree import FileEntry
 
 MTIME_S = 946_684_800
+PIECE_BYTES = 1 << 20
 CREATED = "2000-01-01T00:00:00Z"
 
 
@@ -50,11 +52,8 @@ def make_layer(entries: Iterable[FileEntry], *, folders: Iterable[str] = ()) -> 
     wanted = {*folders, *(parent for path in files for parent in _parents(path))}
     wanted |= {parent for folder in wanted for parent in _parents(folder)}
     buffer = io.BytesIO()
-    with tarfile.open(
-        fileobj=buffer,
-        mode="w",
-        format=tarfile.USTAR_FORMAT if _short(files) else tarfile.PAX_FORMAT,
-    ) as archive:
+    # PAX writes plain ustar headers unless a name or a size does not fit into one.
+    with tarfile.open(fileobj=buffer, mode="w", format=tarfile.PAX_FORMAT) as archive:
         for name in sorted({*wanted, *files}):
             member = tarfile.TarInfo(name)
             member.mtime = MTIME_S
@@ -79,10 +78,6 @@ def make_layer(entries: Iterable[FileEntry], *, folders: Iterable[str] = ()) -> 
     return Layer(f"sha256:{hashlib.sha256(data).hexdigest()}", len(data), data)
 
 
-def _short(files: dict[str, FileEntry]) -> bool:
-    return all(len(path.encode()) < 100 and path.isascii() for path in files)
-
-
 def _parents(path: str) -> list[str]:
     parts = path.split("/")[:-1]
     return ["/".join(parts[: i + 1]) for i in range(len(parts))]
@@ -92,7 +87,7 @@ def layer_of_file(path: Path) -> Layer:
     """Returns the layer whose tar is a file."""
     digest = hashlib.sha256()
     with path.open("rb") as stream:
-        while piece := stream.read(1 << 20):
+        while piece := stream.read(PIECE_BYTES):
             digest.update(piece)
     return Layer(f"sha256:{digest.hexdigest()}", path.stat().st_size, path)
 
@@ -116,29 +111,57 @@ def make_image(
     return ImageSpec(layers, config, f"sha256:{hashlib.sha256(config).hexdigest()}")
 
 
-def write_archive(
-    spec: ImageSpec, path: Path, *, tag: str, without: frozenset[str] = frozenset()
-) -> None:
-    """Writes a docker-archive. Layers named in `without` are declared but their bytes are left out."""
+def archive_pieces(
+    spec: ImageSpec, *, tag: str, without: frozenset[str] = frozenset()
+) -> Iterator[bytes]:
+    """Yields a docker-archive, piece by piece. Layers in `without` are declared, their bytes left out.
+
+    Raises:
+        EnvironmentMissing: the file of a layer is gone.
+        IntegrityError: the file of a layer no longer has the layer's hash.
+    """
     config_name = f"{spec.image_id.removeprefix('sha256:')}.json"
     names = [f"{layer.diff_id.removeprefix('sha256:')}.tar" for layer in spec.layers]
     manifest = json.dumps([{"Config": config_name, "RepoTags": [tag], "Layers": names}]).encode()
-    with tarfile.open(path, mode="w", format=tarfile.USTAR_FORMAT) as archive:
-        _add(archive, config_name, spec.config)
-        for name, layer in zip(names, spec.layers, strict=True):
-            if layer.diff_id in without:
-                continue
-            if isinstance(layer.data, bytes):
-                _add(archive, name, layer.data)
-            else:
-                member = tarfile.TarInfo(name)
-                member.size, member.mtime = layer.size_bytes, MTIME_S
-                with layer.data.open("rb") as stream:
-                    archive.addfile(member, stream)
-        _add(archive, "manifest.json", manifest)
+    yield from _member(config_name, len(spec.config), (spec.config,))
+    for name, layer in zip(names, spec.layers, strict=True):
+        if layer.diff_id not in without:
+            yield from _member(name, layer.size_bytes, layer_pieces(layer))
+    yield from _member("manifest.json", len(manifest), (manifest,))
+    yield bytes(2 * tarfile.BLOCKSIZE)
 
 
-def _add(archive: tarfile.TarFile, name: str, data: bytes) -> None:
-    member = tarfile.TarInfo(name)
-    member.size, member.mtime = len(data), MTIME_S
-    archive.addfile(member, io.BytesIO(data))
+def layer_pieces(layer: Layer) -> Iterator[bytes]:
+    """Yields a layer's bytes; a file is hashed on the way, and its last piece comes only if it is right."""
+    if isinstance(layer.data, bytes):
+        yield layer.data
+        return
+    digest = hashlib.sha256()
+    held = b""
+    try:
+        with layer.data.open("rb") as stream:
+            while piece := stream.read(PIECE_BYTES):
+                yield held
+                digest.update(piece)
+                held = piece
+    except FileNotFoundError as error:
+        raise EnvironmentMissing(
+            "layer-missing",
+            f"expected layer {layer.diff_id} in {layer.data}, found none",
+            hint="remove the image memtrial/base from the engine, then run `memtrial images`",
+        ) from error
+    if f"sha256:{digest.hexdigest()}" != layer.diff_id:
+        raise IntegrityError(
+            "layer-changed",
+            f"{layer.data}: expected SHA-256 {layer.diff_id.removeprefix('sha256:')}, found {digest.hexdigest()}",
+            hint=f"delete {layer.data}, then run `memtrial images`",
+        )
+    yield held
+
+
+def _member(name: str, size_bytes: int, pieces: Iterable[bytes]) -> Iterator[bytes]:
+    header = tarfile.TarInfo(name)
+    header.size, header.mtime = size_bytes, MTIME_S
+    yield header.tobuf(format=tarfile.USTAR_FORMAT)
+    yield from (piece for piece in pieces if piece)
+    yield bytes(-size_bytes % tarfile.BLOCKSIZE)

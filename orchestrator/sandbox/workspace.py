@@ -128,6 +128,7 @@ class DockerWorkspace:
         with self._clock.step():
             ended, output, truncated = self._collect(frame)
             if ended != "exited":
+                self._agent.detach()
                 self._agent.kill()
             code, out_of_memory = self._agent.wait()
             self._agent.remove()
