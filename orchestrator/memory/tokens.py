@@ -7,6 +7,7 @@ of special tokens inside it have no power, and its length has no limit.
 from __future__ import annotations
 
 import threading
+import warnings
 from typing import Final, Protocol
 
 UNIT: Final = "o200k_base"
@@ -34,8 +35,13 @@ class TokenCounter:
     def _loaded(self) -> _Tokenizer:
         with self._lock:
             if self._tokenizer is None:
-                # The package's tiktoken-like wrapper refuses a million characters; its binding does not.
-                from bpe_openai._bindings import tokenizer_for_encoding  # type: ignore[import-untyped]
+                with warnings.catch_warnings():
+                    # Its import opens the tables by a function that Python 3.11 and 3.12 call deprecated.
+                    warnings.simplefilter("ignore", DeprecationWarning)
+                    # The tiktoken-like wrapper refuses a million characters; the binding does not.
+                    from bpe_openai._bindings import (
+                        tokenizer_for_encoding,
+                    )
 
                 self._tokenizer = tokenizer_for_encoding(UNIT)
             return self._tokenizer

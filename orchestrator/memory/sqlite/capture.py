@@ -30,6 +30,12 @@ CREATE TABLE dropped_events (
 CREATE VIRTUAL TABLE captured_text USING fts5(text, content='', tokenize='porter unicode61');
 """
 
+_DUMP = {
+    "raw_events": "SELECT * FROM raw_events ORDER BY ordinal",
+    "captured_events": "SELECT * FROM captured_events ORDER BY ordinal",
+    "dropped_events": "SELECT * FROM dropped_events ORDER BY ordinal",
+}
+
 
 def open_store() -> sqlite3.Connection:
     """Returns an empty store in memory."""
@@ -120,10 +126,6 @@ def _check_bijection(store: sqlite3.Connection, episode: Episode, first: int) ->
 
 def store_sha256(store: sqlite3.Connection) -> str:
     """Returns the digest of a canonical dump: every row of every table, in order."""
-    tables = ("raw_events", "captured_events", "dropped_events")
     return digest_sha256(
-        {
-            table: [list(row) for row in store.execute(f"SELECT * FROM {table} ORDER BY ordinal")]
-            for table in tables
-        }
+        {table: [list(row) for row in store.execute(dump)] for table, dump in _DUMP.items()}
     )
