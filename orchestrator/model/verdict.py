@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Literal, Self
+from typing import ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -102,6 +102,9 @@ class Violation(Closed):
 class TestStatus(Closed):
     """Status of one normalised test id; equal ids are merged and pass only if all of them pass."""
 
+    # The name says test; pytest is not to collect it.
+    __test__: ClassVar[bool] = False
+
     id: Text
     status: Literal["pass", "fail", "error", "skip"]
     n: int = Field(gt=0)
@@ -109,6 +112,9 @@ class TestStatus(Closed):
 
 class TestReport(Document):
     """One normalised run of a test suite."""
+
+    # The name says test; pytest is not to collect it.
+    __test__: ClassVar[bool] = False
 
     runner: Literal["pytest"]
     phase: Literal["pass_to_pass", "fail_to_pass"]

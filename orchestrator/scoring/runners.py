@@ -47,7 +47,7 @@ def command_for(runner: Runner, phase: Phase, hidden_paths: tuple[str, ...]) -> 
         ),
         environment=(
             ("PYTHONPATH", f"/opt/memtrial/python:{roots}"),
-            ("HOME", "/tmp"),
+            ("HOME", "/tmp"),  # noqa: S108 - the container's own tmpfs
             ("PYTHONHASHSEED", "0"),
         ),
     )

@@ -9,6 +9,7 @@ delivered (ignored_memory); otherwise test_failure, also when only a pattern rul
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 
 from orchestrator.core.canonical import sha256_hex
 from orchestrator.core.errors import IntegrityError
@@ -36,6 +37,9 @@ PATH_RULES = frozenset(
         "diff_too_large",
     }
 )
+
+# A hostile diff must not make the verdict huge; the flags are derived from all of them.
+MAX_VIOLATIONS = 200
 
 
 def tally(expected: tuple[PassToPass, ...], report: TestReport) -> Tally:
@@ -75,34 +79,14 @@ def grade(
     Raises:
         IntegrityError: the inputs do not belong together (another task, another diff, swapped reports).
     """
-    _check_belong_together(trial, key, brief, harvest, diff, (pass_to_pass, fail_to_pass))
-    groups = {
-        group: tuple(PassToPass(id=t.id) for t in key.card.fail_to_pass if t.group == group)
-        for group in ("capability", "memory")
-    }
-    capability = tally(groups["capability"], fail_to_pass)
-    memory = tally(groups["memory"], fail_to_pass)
-    base = tally(key.pass_to_pass, pass_to_pass)
+    found = (key.task_id, brief.task_id, sha256_hex(diff), pass_to_pass.phase, fail_to_pass.phase)
+    _check_belong_together(trial, harvest, found)
+    capability, memory, base = _tallies(key, pass_to_pass, fail_to_pass)
     violations = path_violations(harvest, brief, key) + pattern_violations(diff, key)
-    compiled = pass_to_pass.compiled and fail_to_pass.compiled
-    within = acted.ended == "exited"
-    paths_ok = not any(v.rule in PATH_RULES for v in violations)
-    patterns_ok = all(v.rule in PATH_RULES for v in violations)
-    complete = all(t.passed == t.expected for t in (capability, memory, base))
-    resolved = complete and compiled and paths_ok and patterns_ok and within
-    delivered = tuple(fact.id for fact in key.card.gold_facts if _matches(fact, injection.text))
-    missing = tuple(fact.id for fact in key.card.gold_facts if fact.id not in delivered)
-    reason = None
-    if not resolved:
-        timed_out = not within or pass_to_pass.timed_out or fail_to_pass.timed_out
-        reason = _reason(
-            memory,
-            timed_out=timed_out,
-            paths_ok=paths_ok,
-            compiled=compiled,
-            stale=_followed_stale(key, diff, injection),
-            missing=bool(missing),
-        )
+    delivered, missing = _facts(key, injection)
+    build = _Build.of(acted, (pass_to_pass, fail_to_pass), violations)
+    resolved = build.whole and all(t.passed == t.expected for t in (capability, memory, base))
+    stale = _followed_stale(key, diff, injection)
     return Verdict(
         task_id=trial.task_id,
         condition_id=trial.condition_id,
@@ -111,32 +95,53 @@ def grade(
         tree=harvest.tree,
         diff_sha256=harvest.diff_sha256,
         injection_sha256=injection.digest_sha256(),
-        within_limits=within,
-        compiled=compiled,
+        within_limits=build.within_limits,
+        compiled=build.compiled,
         fail_to_pass_capability=capability,
         fail_to_pass_memory=memory,
         pass_to_pass=base,
-        paths_ok=paths_ok,
-        patterns_ok=patterns_ok,
-        violations=_bounded(violations),
+        paths_ok=build.paths_ok,
+        patterns_ok=build.patterns_ok,
+        violations=tuple(violations[:MAX_VIOLATIONS]),
         resolved=resolved,
-        failure_reason=reason,
+        failure_reason=None if resolved else _reason(build, memory, stale=stale, missing=missing),
         facts_delivered=delivered,
         facts_missing=missing,
         diagnostic=diagnostic,
     )
 
 
+@dataclass(frozen=True, slots=True)
+class _Build:
+    """Everything about a result but its tests."""
+
+    within_limits: bool
+    tests_timed_out: bool
+    compiled: bool
+    paths_ok: bool
+    patterns_ok: bool
+
+    @classmethod
+    def of(
+        cls, acted: Acted, reports: tuple[TestReport, ...], violations: list[Violation]
+    ) -> _Build:
+        return cls(
+            within_limits=acted.ended == "exited",
+            tests_timed_out=any(report.timed_out for report in reports),
+            compiled=all(report.compiled for report in reports),
+            paths_ok=not any(v.rule in PATH_RULES for v in violations),
+            patterns_ok=all(v.rule in PATH_RULES for v in violations),
+        )
+
+    @property
+    def whole(self) -> bool:
+        return self.within_limits and self.compiled and self.paths_ok and self.patterns_ok
+
+
 def _check_belong_together(
-    trial: Trial,
-    key: Key,
-    brief: Brief,
-    harvest: Harvest,
-    diff: bytes,
-    reports: tuple[TestReport, TestReport],
+    trial: Trial, harvest: Harvest, found: tuple[str, str, str, str, str]
 ) -> None:
     expected = (trial.task_id, trial.task_id, harvest.diff_sha256, "pass_to_pass", "fail_to_pass")
-    found = (key.task_id, brief.task_id, sha256_hex(diff), reports[0].phase, reports[1].phase)
     if expected != found:
         raise IntegrityError(
             "grade-inputs-mixed-up",
@@ -145,9 +150,24 @@ def _check_belong_together(
         )
 
 
-def _bounded(violations: list[Violation]) -> tuple[Violation, ...]:
-    """The first violations; a hostile diff must not make the verdict huge."""
-    return tuple(violations[:200])
+def _tallies(key: Key, base: TestReport, hidden: TestReport) -> tuple[Tally, Tally, Tally]:
+    """Returns the tallies of capability tests, memory tests and base suite, each from its own run."""
+    groups = {
+        group: tuple(PassToPass(id=t.id) for t in key.card.fail_to_pass if t.group == group)
+        for group in ("capability", "memory")
+    }
+    return (
+        tally(groups["capability"], hidden),
+        tally(groups["memory"], hidden),
+        tally(key.pass_to_pass, base),
+    )
+
+
+def _facts(key: Key, injection: Injection) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Returns the gold facts that the injected text holds, and those that it does not."""
+    facts = key.card.gold_facts
+    delivered = tuple(fact.id for fact in facts if _matches(fact, injection.text))
+    return delivered, tuple(fact.id for fact in facts if fact.id not in delivered)
 
 
 def _matches(fact: GoldFact | StaleFact, text: str) -> bool:
@@ -175,16 +195,16 @@ def _occurs_in(pattern: str, lines: list[str]) -> bool:
 
 
 def _reason(
-    memory: Tally, *, timed_out: bool, paths_ok: bool, compiled: bool, stale: bool, missing: bool
+    build: _Build, memory: Tally, *, stale: bool, missing: tuple[str, ...]
 ) -> FailureReason:
-    if timed_out:
+    if not build.within_limits or build.tests_timed_out:
         return FailureReason.TIMEOUT
-    if not paths_ok:
+    if not build.paths_ok:
         return FailureReason.WRONG_FILE_MODIFIED
-    if not compiled:
+    if not build.compiled:
         return FailureReason.COMPILE_FAILURE
-    if memory.passed < memory.expected:
-        if stale:
-            return FailureReason.STALE_MEMORY_FOLLOWED
-        return FailureReason.MISSING_MEMORY if missing else FailureReason.IGNORED_MEMORY
-    return FailureReason.TEST_FAILURE
+    if memory.passed == memory.expected:
+        return FailureReason.TEST_FAILURE
+    if stale:
+        return FailureReason.STALE_MEMORY_FOLLOWED
+    return FailureReason.MISSING_MEMORY if missing else FailureReason.IGNORED_MEMORY
