@@ -47,7 +47,7 @@ def build_parser(*, everything: bool) -> argparse.ArgumentParser:
         usage="memtrial [--version] [--help] [--help-all] VERB ...",
         add_help=False,
     )
-    parser.add_argument("--version", action="version", version=f"memtrial {__version__}")
+    parser.add_argument("--version", action="store_true", help="show the version")
     parser.add_argument("-h", "--help", action="store_true", help="show this text")
     parser.add_argument("--help-all", action="store_true", help="show every verb")
     return parser
@@ -56,11 +56,9 @@ def build_parser(*, everything: bool) -> argparse.ArgumentParser:
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the command line and returns the exit code."""
     words = list(sys.argv[1:] if argv is None else argv)
-    if not words or words[0] in {"-h", "--help", "--help-all"}:
-        render.text(build_parser(everything="--help-all" in words).format_help().rstrip())
-        return 0
-    if words[0] == "--version":
-        render.text(f"memtrial {__version__}")
+    if not words or words[0] in {"-h", "--help", "--help-all", "--version"}:
+        shown = build_parser(everything="--help-all" in words).format_help().rstrip()
+        render.text(f"memtrial {__version__}" if words[:1] == ["--version"] else shown)
         return 0
     as_json = "--json" in words
     try:

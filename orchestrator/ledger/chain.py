@@ -82,12 +82,7 @@ class Ledger:
         try:
             _lock(handle, path)
             entries, head, torn = read_entries(path)
-            if torn and not repair:
-                raise IntegrityError(
-                    "ledger-torn",
-                    f"{path}: expected whole lines, found {torn} bytes of an unfinished one",
-                    hint="run `memtrial resume` to repair it",
-                )
+            _check_torn(path, torn, repair=repair)
             if torn:
                 handle.truncate(path.stat().st_size - torn)
                 os.fsync(handle.fileno())
@@ -111,6 +106,15 @@ class Ledger:
     def close(self) -> None:
         """Closes the file and lets go of the lock."""
         self._handle.close()
+
+
+def _check_torn(path: Path, torn: int, *, repair: bool) -> None:
+    if torn and not repair:
+        raise IntegrityError(
+            "ledger-torn",
+            f"{path}: expected whole lines, found {torn} bytes of an unfinished one",
+            hint="run `memtrial resume` to repair it",
+        )
 
 
 def _lock(handle: IO[bytes], path: Path) -> None:

@@ -52,6 +52,10 @@ class Journal:
         """Books container time on the present stage."""
         self._container_ms += container_ms
 
+    def document_sha256(self, stage: Stage) -> str:
+        """Returns the digest of a recorded stage's document."""
+        return self._recorded[stage].document_sha256
+
     def artifact(self, stage: Stage, name: str) -> bytes:
         """Returns a blob of a recorded stage by name."""
         found = next(item for item in self._recorded[stage].artifacts if item.name == name)

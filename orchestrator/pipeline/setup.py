@@ -12,8 +12,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import docker
-
 from orchestrator.core.errors import DocumentError, IntegrityError
 from orchestrator.core.files import write_atomic
 from orchestrator.core.places import (
@@ -33,7 +31,7 @@ from orchestrator.pipeline.plan import build_plan
 from orchestrator.pipeline.run import Run, TrialEnd
 from orchestrator.pipeline.stages import Bench
 from orchestrator.protocols import MemoryAdapter
-from orchestrator.sandbox.adapter import DockerSandbox
+from orchestrator.sandbox.adapter import DockerSandbox, EngineClient
 from orchestrator.sandbox.base import ensure_base
 from orchestrator.sandbox.engine import connect, describe, ensure_engine
 from orchestrator.sandbox.identity import installation_id
@@ -53,7 +51,7 @@ from orchestrator.sources.loader import (
 Say = Callable[[str], None]
 
 
-def _shared_images(client: docker.DockerClient | None, say: Say) -> ImageSet:
+def _shared_images(client: EngineClient | None, say: Say) -> ImageSet:
     cache = cache_root()
     images = images_root()
     base = ensure_base(client, images, cache, local_lock_path(), say)
@@ -171,6 +169,11 @@ class _Benches:
         )
 
 
+def benches(plan: Plan, sandbox: DockerSandbox) -> Callable[[Trial], Bench]:
+    """Returns what makes the bench of each trial of a plan, over a sandbox."""
+    return _Benches(plan, sandbox)
+
+
 def start_run(plan: Plan, *, progress: Say, live: Say, workers: int) -> Path:
     """Runs a plan in a new folder and returns it."""
     client = connect()
@@ -202,7 +205,7 @@ def _check_plan_fits(plan: Plan) -> None:
             )
 
 
-def _work(run: Run, client: docker.DockerClient, progress: Say, live: Say, workers: int) -> None:
+def _work(run: Run, client: EngineClient, progress: Say, live: Say, workers: int) -> None:
     installation = installation_id(cache_root())
     reaped = reap(client, installation)
     if reaped.total:
@@ -227,7 +230,7 @@ def _work(run: Run, client: docker.DockerClient, progress: Say, live: Say, worke
 
     try:
         with _stoppable(run, sandbox):
-            run.execute(_Benches(run.plan, sandbox), workers=workers, progress=show)
+            run.execute(benches(run.plan, sandbox), workers=workers, progress=show)
     finally:
         run.close()
         reap(client, installation)

@@ -212,25 +212,16 @@ def _not_run(phase: Literal["pass_to_pass", "fail_to_pass"], why: str) -> TestRe
     )
 
 
-def seal(
-    bench: Bench,
-    trial: str,
-    prepared: Prepared,
-    remembered: Remembered,
-    injection: Injection,
-    acted: Acted,
-    harvested: Harvest,
-    verdict: Verdict,
-) -> Sealed:
+def seal(bench: Bench, journal: Journal, verdict: Verdict) -> Sealed:
     """Binds the documents of the trial to one another and to the plan."""
     return Sealed(
-        trial=trial,
+        trial=journal.trial,
         plan_sha256=bench.plan_sha256,
-        prepared_sha256=prepared.digest_sha256(),
-        remembered_sha256=remembered.digest_sha256(),
-        injection_sha256=injection.digest_sha256(),
-        acted_sha256=acted.digest_sha256(),
-        harvest_sha256=harvested.digest_sha256(),
+        prepared_sha256=journal.document_sha256(Stage.PREPARE),
+        remembered_sha256=journal.document_sha256(Stage.REMEMBER),
+        injection_sha256=journal.document_sha256(Stage.INJECT),
+        acted_sha256=journal.document_sha256(Stage.ACT),
+        harvest_sha256=journal.document_sha256(Stage.HARVEST),
         verdict_sha256=verdict.digest_sha256(),
     )
 

@@ -23,9 +23,7 @@ def run_trial(bench: Bench, journal: Journal) -> Verdict:
         MemtrialError: an infrastructure outcome; there is no verdict then.
     """
     with ExitStack() as containers:
-        prepared = journal.step(
-            Stage.PREPARE, Prepared, lambda: stages.prepare(bench, journal, containers)
-        )
+        journal.step(Stage.PREPARE, Prepared, lambda: stages.prepare(bench, journal, containers))
         remembered = journal.step(
             Stage.REMEMBER, Remembered, lambda: stages.remember(bench, journal)
         )
@@ -35,11 +33,5 @@ def run_trial(bench: Bench, journal: Journal) -> Verdict:
     verdict = journal.step(
         Stage.GRADE, Verdict, lambda: stages.grade(bench, journal, injection, acted, harvest)
     )
-    journal.step(
-        Stage.SEAL,
-        Sealed,
-        lambda: stages.seal(
-            bench, journal.trial, prepared, remembered, injection, acted, harvest, verdict
-        ),
-    )
+    journal.step(Stage.SEAL, Sealed, lambda: stages.seal(bench, journal, verdict))
     return verdict

@@ -1,0 +1,95 @@
+"""Promise: each smoke task measures memory: its patches do what they must, the same every time."""
+
+from __future__ import annotations
+
+import pytest
+
+from orchestrator.model.task import PassToPass
+from orchestrator.protocols import Launch, VerifyJob
+from orchestrator.scoring.runners import command_for, normalise
+from orchestrator.scoring.verdict import tally
+from orchestrator.sources.loader import load_task
+
+pytestmark = pytest.mark.docker
+
+TASKS = ("cachetools-account-key", "depotfeed-returns", "humanize-transfer-eta")
+APPLY = "git apply --whitespace=nowarn -"
+
+
+def tested(sandbox, plan, loaded, patch):
+    """Applies a patch as an agent would, then runs both phases; returns both reports."""
+    pin = plan.task(loaded.card.id)
+    with sandbox.open(pin, trial="test") as workspace:
+        acted = workspace.act(
+            Launch(
+                argv=("sh", "-c", APPLY if patch else "true"), environment=(), stdin=patch.encode()
+            )
+        )
+        harvest = workspace.harvest()
+    assert acted.exit_code == 0, acted.output
+    reports = {}
+    for phase in ("pass_to_pass", "fail_to_pass"):
+        hidden = (
+            tuple((f.path, f.text) for f in loaded.key.hidden_files)
+            if phase == "fail_to_pass"
+            else ()
+        )
+        command = command_for(loaded.card.runner, phase, tuple(path for path, _ in hidden))
+        job = VerifyJob(
+            phase=phase,
+            task=pin,
+            expect_tree=harvest.tree,
+            diff=harvest.diff,
+            hidden_files=hidden,
+            source_roots=loaded.card.runner.source_roots,
+            argv=command.argv,
+            environment=command.environment,
+            timeout_s=loaded.card.runner.timeout_s,
+        )
+        reports[phase] = normalise(sandbox.verify(job, trial="test")[0], phase)
+    return reports
+
+
+def counts(loaded, reports):
+    groups = {
+        group: tally(
+            tuple(PassToPass(id=t.id) for t in loaded.key.card.fail_to_pass if t.group == group),
+            reports["fail_to_pass"],
+        )
+        for group in ("capability", "memory")
+    }
+    return (
+        groups["capability"],
+        groups["memory"],
+        tally(loaded.key.pass_to_pass, reports["pass_to_pass"]),
+    )
+
+
+@pytest.fixture(params=TASKS)
+def loaded(request, fixtures):
+    return load_task(fixtures, request.param)
+
+
+def test_without_a_change_all_hidden_tests_fail_and_the_base_suite_passes(sandbox, plan, loaded):
+    capability, memory, base = counts(loaded, tested(sandbox, plan, loaded, ""))
+    assert (capability.passed, memory.passed, base.passed) == (0, 0, base.expected)
+
+
+def test_the_natural_patch_does_the_job_and_fails_a_memory_test(sandbox, plan, loaded):
+    capability, memory, base = counts(
+        loaded, tested(sandbox, plan, loaded, loaded.rehearsal.natural_patch)
+    )
+    assert capability.passed == capability.expected
+    assert memory.passed < memory.expected
+    assert base.passed == base.expected
+
+
+def test_the_overeager_patch_breaks_the_base_suite(sandbox, plan, loaded):
+    _, _, base = counts(loaded, tested(sandbox, plan, loaded, loaded.rehearsal.overeager_patch))
+    assert base.passed < base.expected
+
+
+def test_five_repeats_of_the_reference_give_identical_statuses(sandbox, plan, loaded):
+    runs = [tested(sandbox, plan, loaded, loaded.rehearsal.reference_patch) for _ in range(5)]
+    assert all(run == runs[0] for run in runs)
+    assert all(tally.passed == tally.expected for tally in counts(loaded, runs[0]))
