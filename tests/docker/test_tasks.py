@@ -16,7 +16,7 @@ TASKS = ("cachetools-account-key", "depotfeed-returns", "humanize-transfer-eta")
 APPLY = "git apply --whitespace=nowarn -"
 
 
-def tested(sandbox, plan, loaded, patch):
+def judged(sandbox, plan, loaded, patch):
     """Applies a patch as an agent would, then runs both phases; returns both reports."""
     pin = plan.task(loaded.card.id)
     with sandbox.open(pin, trial="test") as workspace:
@@ -71,13 +71,13 @@ def loaded(request, fixtures):
 
 
 def test_without_a_change_all_hidden_tests_fail_and_the_base_suite_passes(sandbox, plan, loaded):
-    capability, memory, base = counts(loaded, tested(sandbox, plan, loaded, ""))
+    capability, memory, base = counts(loaded, judged(sandbox, plan, loaded, ""))
     assert (capability.passed, memory.passed, base.passed) == (0, 0, base.expected)
 
 
 def test_the_natural_patch_does_the_job_and_fails_a_memory_test(sandbox, plan, loaded):
     capability, memory, base = counts(
-        loaded, tested(sandbox, plan, loaded, loaded.rehearsal.natural_patch)
+        loaded, judged(sandbox, plan, loaded, loaded.rehearsal.natural_patch)
     )
     assert capability.passed == capability.expected
     assert memory.passed < memory.expected
@@ -85,11 +85,11 @@ def test_the_natural_patch_does_the_job_and_fails_a_memory_test(sandbox, plan, l
 
 
 def test_the_overeager_patch_breaks_the_base_suite(sandbox, plan, loaded):
-    _, _, base = counts(loaded, tested(sandbox, plan, loaded, loaded.rehearsal.overeager_patch))
+    _, _, base = counts(loaded, judged(sandbox, plan, loaded, loaded.rehearsal.overeager_patch))
     assert base.passed < base.expected
 
 
 def test_five_repeats_of_the_reference_give_identical_statuses(sandbox, plan, loaded):
-    runs = [tested(sandbox, plan, loaded, loaded.rehearsal.reference_patch) for _ in range(5)]
+    runs = [judged(sandbox, plan, loaded, loaded.rehearsal.reference_patch) for _ in range(5)]
     assert all(run == runs[0] for run in runs)
     assert all(tally.passed == tally.expected for tally in counts(loaded, runs[0]))
