@@ -26,6 +26,7 @@ APT_TIMEOUT_S = 900
 SOCKET = Path("/var/run/docker.sock")
 LOG = Path("/var/log/memtrial-dockerd.log")
 PID = Path("/run/memtrial-dockerd.pid")
+PID_FILES = (Path("/run/docker.pid"), Path("/run/docker/containerd/containerd.pid"))
 MANUAL_STEPS = "apt-get update && apt-get install -y --no-install-recommends docker.io iptables && (setsid dockerd >/var/log/dockerd.log 2>&1 &)"
 
 
@@ -167,9 +168,29 @@ def _apt(command: list[str]) -> str | None:
     return f"exit {finished.returncode}:\n{tail}" if finished.returncode else None
 
 
+def forget_dead_daemons(pid_files: tuple[Path, ...]) -> None:
+    """Removes the pid files of daemons that were killed: their number may belong to another process now.
+
+    A daemon that finds such a number alive takes it for its own predecessor and does not start. A file
+    whose process still has the daemon's name is left alone.
+    """
+    for path in pid_files:
+        try:
+            pid = path.read_text(encoding="ascii").strip()
+        except (OSError, UnicodeDecodeError):
+            continue
+        try:
+            name = Path(f"/proc/{pid}/comm").read_text(encoding="utf-8", errors="replace").strip()
+        except OSError:
+            name = ""
+        if name not in {"dockerd", "containerd"}:
+            path.unlink(missing_ok=True)
+
+
 def _start(say: Say) -> docker.DockerClient:
     """Starts the daemon and waits until it answers, has ended, or the time is up."""
     daemon = None
+    forget_dead_daemons(PID_FILES)
     if Path("/run/systemd/system").is_dir():
         subprocess.run(["systemctl", "start", "docker"], check=False, capture_output=True)
     else:

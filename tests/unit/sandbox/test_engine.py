@@ -67,3 +67,16 @@ def test_package_lists_are_not_refreshed_when_they_serve(
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     engine.apt_install(["thing"])
     assert (tmp_path / "calls").read_text().split() == ["install"]
+
+
+def test_a_killed_daemons_pid_file_does_not_stop_the_next_start(tmp_path):
+    import os
+
+    from orchestrator.sandbox.engine import forget_dead_daemons
+
+    reused = tmp_path / "docker.pid"
+    reused.write_text(f"{os.getpid()}\n")
+    gone = tmp_path / "containerd.pid"
+    gone.write_text("4194305")
+    forget_dead_daemons((reused, gone, tmp_path / "absent.pid"))
+    assert list(tmp_path.iterdir()) == []
