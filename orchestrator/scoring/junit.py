@@ -18,6 +18,7 @@ MAX_BYTES = 16 * 1024 * 1024
 MAX_DEPTH = 16
 MAX_TESTS = 100_000
 MAX_ID_CHARS = 4_000
+MAX_ELEMENTS = 500_000
 _PIECE_BYTES = 64 * 1024
 _MARKUP = re.compile(rb"<!\s*(?:DOCTYPE|ENTITY)", re.IGNORECASE)
 _ENCODING = re.compile(rb"<\?xml[^>]*?encoding\s*=\s*[\"']([^\"']*)")
@@ -45,13 +46,17 @@ class _Collector:
         self.merged: dict[str, tuple[Status, int]] = {}
         self._open: list[str] = []
         self._suites = 0
+        self._elements = 0
         self._name = ""
         self._status: Status = "pass"
 
     def start(self, tag: str, attributes: dict[str, str]) -> None:
         """Notes an opened element."""
         depth = len(self._open)
-        if depth >= MAX_DEPTH or (depth < len(_SUITE) and tag != _SUITE[depth]):
+        self._elements += 1
+        if self._elements > MAX_ELEMENTS or depth >= MAX_DEPTH:
+            raise _NotPytestError(tag)
+        if depth < len(_SUITE) and tag != _SUITE[depth]:
             raise _NotPytestError(tag)
         if depth == 1:
             self._suites += 1

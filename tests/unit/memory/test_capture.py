@@ -105,19 +105,28 @@ def test_the_same_history_gives_the_same_digest_and_another_gives_another() -> N
     assert digests[0] == digests[1] != digests[2]
 
 
-def test_an_event_that_is_lost_on_the_way_rolls_its_episode_back(store: sqlite3.Connection) -> None:
+@pytest.mark.parametrize(
+    "fault",
+    [
+        "DELETE FROM captured_events WHERE event_id = 'b'",
+        "INSERT INTO dropped_events VALUES (new.ordinal, new.event_id, 'twice')",
+        "UPDATE captured_events SET ordinal = 999 WHERE event_id = 'b'",
+        "INSERT INTO captured_events VALUES (999, 'x', 'at', 'user', 'made up', 'x')",
+        "UPDATE raw_events SET ordinal = 7 WHERE event_id = 'b'",
+    ],
+)
+def test_an_event_lost_doubled_or_made_up_on_the_way_rolls_its_episode_back(
+    store: sqlite3.Connection, fault: str
+) -> None:
     store.execute(
-        "CREATE TRIGGER lose AFTER INSERT ON captured_events WHEN new.event_id = 'b' BEGIN DELETE FROM captured_events WHERE event_id = 'b'; END"
+        f"CREATE TRIGGER fault AFTER INSERT ON captured_events WHEN new.event_id = 'b' BEGIN {fault}; END"
+    )
+    two = history(
+        episode("e1", said("a", "kept")), episode("e2", said("b", "hit"), said("c", "with it"))
     )
     with pytest.raises(
         IntegrityError, match="e2: expected every event stored or dropped exactly once"
     ):
-        capture(
-            store,
-            history(
-                episode("e1", said("a", "kept")),
-                episode("e2", said("b", "lost"), said("c", "with it")),
-            ),
-        )
+        capture(store, two)
     assert [row[1] for row in rows(store, "raw_events")] == ["a"]
     assert not store.in_transaction

@@ -102,9 +102,9 @@ def test_an_endless_id_yields_no_tests() -> None:
 
 
 @pytest.mark.parametrize("filler", [b"<a>" * 5_000_000, b"<a/>" * 3_500_000], ids=["deep", "wide"])
-def test_millions_of_elements_cost_no_memory_to_speak_of(filler: bytes) -> None:
+def test_millions_of_elements_are_refused_at_no_cost_in_memory_to_speak_of(filler: bytes) -> None:
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    assert parse_junit(OPEN + b'<testcase name="x">' + filler + b"</testcase>" + CLOSE)[:0] == ()
+    assert parse_junit(OPEN + b'<testcase name="x">' + filler + b"</testcase>" + CLOSE) == ()
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 200 * 1024  # KiB
 
 
