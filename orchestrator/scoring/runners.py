@@ -55,7 +55,9 @@ def command_for(runner: Runner, phase: Phase, hidden_paths: tuple[str, ...]) -> 
 
 def normalise(outcome: VerifyOutcome, phase: Phase) -> TestReport:
     """Turns what a verification gave back into a TestReport; no report means no test passed."""
-    tests = parse_junit(outcome.report) if outcome.report and not outcome.timed_out else ()
+    # pytest ends with 0 or 1 after a whole session; any other end was not one, whatever the report says.
+    whole = not outcome.timed_out and outcome.exit_code in {0, 1}
+    tests = parse_junit(outcome.report) if outcome.report and whole else ()
     return TestReport(
         runner="pytest",
         phase=phase,
