@@ -7,6 +7,7 @@ import io
 import json
 import secrets
 import tarfile
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ import pytest
 from orchestrator.core.errors import IntegrityError
 from orchestrator.core.gittree import FileEntry
 from orchestrator.core.places import cache_root, fixtures_root, images_root, local_lock_path
-from orchestrator.sandbox.base import ensure_base, flatten
+from orchestrator.sandbox.base import Base, ensure_base, flatten
 from orchestrator.sandbox.engine import connect
 from orchestrator.sandbox.images import (
     ImageSet,
@@ -47,9 +48,29 @@ def client() -> Iterator[docker.DockerClient]:
         yield found
 
 
+def give_back(client: docker.DockerClient, base: Base) -> None:
+    """Writes the base layer into the cache from the engine: a cache may be emptied, an engine may not be."""
+    image = make_image((base.layer,), architecture="amd64", container=container_config())
+    with tempfile.TemporaryFile() as raw:
+        for piece in client.images.get(image.image_id).save():
+            raw.write(piece)
+        raw.seek(0)
+        with tarfile.open(fileobj=raw) as archive:
+            manifest = archive.extractfile("manifest.json")
+            assert manifest is not None
+            layer = archive.extractfile(json.load(manifest)[0]["Layers"][0])
+            assert layer is not None
+            assert isinstance(base.layer.data, Path)
+            base.layer.data.parent.mkdir(exist_ok=True)
+            base.layer.data.write_bytes(layer.read())
+    assert layer_of_file(base.layer.data) == base.layer
+
+
 @pytest.fixture(scope="module")
 def shared(client: docker.DockerClient) -> ImageSet:
     base = ensure_base(client, images_root(), cache_root(), local_lock_path(), lambda _: None)
+    if isinstance(base.layer.data, Path) and not base.layer.data.exists():
+        give_back(client, base)
     found = assemble(base, images_root(), wheel)
     for name, spec in found.named().items():
         ensure_loaded(client, name, spec, lambda _: None)
