@@ -63,17 +63,31 @@ class HarvestOutcome:
 
 
 @dataclass(frozen=True, slots=True)
+class Command:
+    """A command with its environment."""
+
+    argv: tuple[str, ...]
+    environment: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
 class VerifyJob:
-    """One run of a suite in a fresh container: pinned tree + diff (+ hidden files)."""
+    """One run of a suite in a fresh container: pinned tree + diff (+ hidden files).
+
+    `protected` holds regular expressions over case-folded paths that are restored from the pinned tree.
+    With a `candidate` the code under test runs in a process of its own, apart from the tests.
+    """
 
     phase: Literal["pass_to_pass", "fail_to_pass"]
     task: TaskPin
     expect_tree: str
     diff: bytes
     hidden_files: tuple[tuple[str, str], ...]
+    seal_files: tuple[tuple[str, str], ...]
+    protected: tuple[str, ...]
     source_roots: tuple[str, ...]
-    argv: tuple[str, ...]
-    environment: tuple[tuple[str, str], ...]
+    tests: Command
+    candidate: Command | None
     timeout_s: int
 
 
@@ -87,6 +101,7 @@ class VerifyOutcome:
     exit_code: int | None
     report: bytes | None
     log: bytes
+    restored: tuple[str, ...] = ()
 
 
 class Workspace(Protocol):

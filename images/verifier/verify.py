@@ -1,14 +1,18 @@
 """The verifier: builds the candidate's tree from pinned objects and the diff, later hands out the report.
 
 The work area is made from a tree whose id must equal the harvested one, before any candidate code has
-run. The tests themselves are started by the engine under another uid, which cannot write the sources,
-the hidden tests or this program's output. Writes one line of JSON per step.
+run; files that a runner reads before tests are taken from the pinned tree whatever the candidate made of
+them. The tests are started by the engine under other uids, which cannot write the sources, the hidden
+tests or this program's output. Writes one line of JSON per step.
 """
 
 from __future__ import annotations
 
+import ast
 import base64
+import importlib.util
 import os
+import re
 import signal
 import stat
 import subprocess
@@ -35,35 +39,49 @@ class Refused(Exception):
     """The candidate's tree cannot be built as asked."""
 
 
-def build_tree(frame: dict[str, Any]) -> str:
-    """Applies the diff to the pinned tree in an index of ours and writes out the files."""
-    repository = Repository(Path("/home/agent/git"))
-    pinned = str(frame["pinned_tree"])
-    repository.git("read-tree", pinned)
+class Unusable(Exception):
+    """The task itself cannot be examined as asked."""
+
+
+def build_tree(repository: Repository, frame: dict[str, Any]) -> str:
+    """Applies the diff to the pinned tree in an index of ours; the result must be the harvested tree."""
+    repository.git("read-tree", str(frame["pinned_tree"]))
     diff = base64.b64decode(str(frame["diff_base64"]))
     if diff:
-        repository.git("apply", "--cached", "--whitespace=nowarn", "-", data=diff)
+        try:
+            repository.git("apply", "--cached", "--whitespace=nowarn", "-", data=diff)
+        except GitFailed as error:
+            raise Refused(f"the diff cannot be applied: {error}") from error
     tree = repository.git("write-tree").decode("ascii").strip()
     if tree != frame["expect_tree"]:
         raise Refused(f"the diff gives tree {tree}, harvested was {frame['expect_tree']}")
-    # A work tree is named only here, and it is empty: nothing of the candidate's is read.
-    repository.git(
-        "--work-tree=/work",
-        "-c",
-        "core.bare=false",
-        "checkout-index",
-        "-a",
-        "-f",
-        "-q",
-        "--prefix=/work/",
-    )
     return tree
 
 
-def write_hidden(files: list[list[str]]) -> None:
-    """Puts the hidden tests in place; no candidate link may stand in the way."""
+def restore_protected(
+    repository: Repository, pinned: str, tree: str, rules: list[str]
+) -> list[str]:
+    """Gives protected paths back their pinned content in the index; returns those that differed."""
+    expression = re.compile("|".join(f"(?:{rule})" for rule in rules) or r"(?!)", re.DOTALL)
+    old, new = repository.tree_entries(pinned), repository.tree_entries(tree)
+    changed = [path for path in sorted({*old, *new}) if old.get(path) != new.get(path)]
+    restored = [path for path in changed if expression.fullmatch(path.casefold())]
+    gone = "".join(f"0 {'0' * 40}\t{path}\0" for path in restored if path in new)
+    back = "".join(f"{old[path][0]} {old[path][1]}\t{path}\0" for path in restored if path in old)
+    repository.git("update-index", "-z", "--index-info", data=(gone + back).encode())
+    return restored
+
+
+def write_out(repository: Repository) -> None:
+    """Writes the index out; the work tree is named only here, and it is empty."""
+    arguments = ("--work-tree=/work", "-c", "core.bare=false", "checkout-index", "-a", "-f", "-q")
+    repository.git(*arguments, "--prefix=/work/")
+
+
+def write_files(root: Path, files: list[list[str]]) -> None:
+    """Puts hidden tests and seals in place; no candidate link may stand in the way."""
     for path, text in files:
-        target = WORK
+        target = root
         for part in Path(path).parts[:-1]:
             target /= part
             if target.is_symlink() or (target.exists() and not target.is_dir()):
@@ -73,6 +91,32 @@ def write_hidden(files: list[list[str]]) -> None:
         if target.is_symlink() or target.exists():
             raise Refused(f"hidden test path {path} exists already")
         target.write_text(text, encoding="utf-8")
+
+
+def candidate_names(pinned: list[str], roots: list[str], files: list[list[str]]) -> list[str]:
+    """Returns the top-level modules of the pinned sources that the hidden files import."""
+    below = [
+        path.removeprefix("" if root == "." else f"{root}/")
+        for root in roots
+        for path in pinned
+        if path.endswith(".py") and (root == "." or path.startswith(f"{root}/"))
+    ]
+    modules = {path.split("/")[0].removesuffix(".py") for path in below}
+    wanted: set[str] = set()
+    for path, text in files:
+        for node in ast.walk(ast.parse(text, path)) if path.endswith(".py") else ():
+            if isinstance(node, ast.Import):
+                wanted |= {alias.name.partition(".")[0] for alias in node.names}
+            elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+                wanted.add(node.module.partition(".")[0])
+    names = sorted(modules & wanted)
+    shadowed = [name for name in names if importlib.util.find_spec(name) is not None]
+    if shadowed:
+        raise Unusable(
+            f"{', '.join(shadowed)} of the checkout exists in the examiner too; "
+            'give the task the boundary "in_process"'
+        )
+    return names
 
 
 def compile_error(roots: list[str]) -> str | None:
@@ -123,22 +167,40 @@ def read_report(max_bytes: int) -> str | None:
         return base64.b64encode(stream.read(max_bytes)).decode("ascii")
 
 
+def prepare(frame: dict[str, Any]) -> dict[str, Any]:
+    """Builds everything that the tests need and says what came of it."""
+    repository = Repository(Path("/home/agent/git"))
+    pinned = str(frame["pinned_tree"])
+    tree = build_tree(repository, frame)
+    restored = restore_protected(repository, pinned, tree, frame["protected"])
+    write_out(repository)
+    hidden_root = Path(str(frame["hidden_root"]))
+    write_files(hidden_root, [*frame["hidden_files"], *frame["seal_files"]])
+    names: list[str] = []
+    if hidden_root != WORK:
+        paths = sorted(repository.tree_entries(pinned))
+        names = candidate_names(paths, frame["source_roots"], frame["hidden_files"])
+    open_to_others()
+    return {
+        "prepared": tree,
+        "restored": restored[:1000],
+        "candidate_names": names,
+        "compile_error": compile_error(frame["source_roots"]),
+    }
+
+
 def main() -> int:
     """Prepares, waits while the engine runs the tests, then hands out the report."""
     signal.alarm(int(sys.argv[1]))
     frame = read_frame()
     try:
-        tree = build_tree(frame)
-        write_hidden(frame["hidden_files"])
-        open_to_others()
-        broken = compile_error(frame["source_roots"])
+        answer(prepare(frame))
     except Refused as error:
         answer({"refused": str(error)})
         return 1
-    except (GitFailed, OSError) as error:
+    except (GitFailed, OSError, Unusable) as error:
         answer({"failed": f"{type(error).__name__}: {error}"[:2000]})
         return 1
-    answer({"prepared": tree, "compile_error": broken})
     frame = read_frame()
     answer({"report_base64": read_report(int(frame["max_report_bytes"]))})
     return 0

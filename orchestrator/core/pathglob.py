@@ -11,6 +11,11 @@ def matches_any(path: str, patterns: Iterable[str]) -> bool:
     return any(_expression(pattern).fullmatch(path) for pattern in patterns)
 
 
+def expressions(patterns: Iterable[str]) -> tuple[str, ...]:
+    """Returns each pattern as a regular expression for whole paths, where only those can be used."""
+    return tuple(_expression(pattern).pattern for pattern in patterns)
+
+
 def _expression(pattern: str) -> re.Pattern[str]:
     """Translates one pattern; `a/**` also covers nothing but what lies below `a`."""
     parts = pattern.split("/")

@@ -199,10 +199,16 @@ class HiddenPath(Closed):
 
 
 class KeyCard(Document):
-    """The key as it lies on disk, without the bytes of the hidden files."""
+    """The key as it lies on disk, without the bytes of the hidden files.
+
+    `boundary`: with `process`, the hidden tests import the code under test from another process, which can
+    neither read them nor touch their report; with `in_process` they share one, and a hostile candidate could
+    forge the outcome (docs/threat-model.md).
+    """
 
     task_id: Slug
     hidden_files: tuple[HiddenPath, ...] = Field(min_length=1)
+    boundary: Literal["process", "in_process"] = "process"
     fail_to_pass: tuple[FailToPass, ...] = Field(min_length=1)
     required_patch_patterns: tuple[PatchPattern, ...] = ()
     forbidden_patch_patterns: tuple[PatchPattern, ...] = ()
@@ -221,10 +227,11 @@ class KeyCard(Document):
 
 
 class PassToPassList(Document):
-    """The pinned base suite."""
+    """The pinned base suite: tests that must pass, and ids of others that a whole run reports too."""
 
     task_id: Slug
     pass_to_pass: tuple[PassToPass, ...] = Field(min_length=1)
+    also_reported: tuple[Text, ...] = ()
 
 
 class Key(Document):
@@ -234,6 +241,7 @@ class Key(Document):
     card: KeyCard
     hidden_files: tuple[HiddenFile, ...] = Field(min_length=1)
     pass_to_pass: tuple[PassToPass, ...] = Field(min_length=1)
+    also_reported: tuple[Text, ...] = ()
 
 
 class FollowerFact(Closed):

@@ -110,8 +110,30 @@ class TestStatus(Closed):
     n: int = Field(gt=0)
 
 
+class Seal(Document):
+    """Binds a report to one verification: tests with drawn names and outcomes run among the others.
+
+    The tests follow from the nonce (32 hexadecimal digits, drawn anew for each verification).
+    """
+
+    phase: Literal["pass_to_pass", "fail_to_pass"]
+    nonce: str = Field(pattern=r"^[0-9a-f]{32}$")
+
+
+class ReportFault(Closed):
+    """Why a report is not believed, as far as it goes.
+
+    `exit_status`: the runner ended otherwise than a whole session with a failing seal ends. `no_report`: it
+    left none. `seal`: the seal's tests are not in the report as drawn. `unexpected_tests`: the report names
+    tests that the suite does not have.
+    """
+
+    kind: Literal["exit_status", "no_report", "seal", "unexpected_tests"]
+    detail: Text
+
+
 class TestReport(Document):
-    """One normalised run of a test suite."""
+    """One normalised run of a test suite, without its seal. With a fault but the last, no test counts."""
 
     # The name says test; pytest is not to collect it.
     __test__: ClassVar[bool] = False
@@ -123,12 +145,16 @@ class TestReport(Document):
     timed_out: bool
     exit_code: int | None
     tests: tuple[TestStatus, ...]
+    faults: tuple[ReportFault, ...] = ()
+    restored: tuple[Text, ...] = ()
 
     @model_validator(mode="after")
     def _sorted_unique(self) -> Self:
         ids = [test.id for test in self.tests]
         if ids != sorted(set(ids)):
             raise ValueError("tests must be sorted by id and unique")
+        if self.tests and any(fault.kind != "unexpected_tests" for fault in self.faults):
+            raise ValueError("a report that is not believed holds no tests")
         return self
 
 
@@ -156,6 +182,7 @@ class Verdict(Document):
     fail_to_pass_capability: Tally
     fail_to_pass_memory: Tally
     pass_to_pass: Tally
+    reports_ok: bool
     paths_ok: bool
     patterns_ok: bool
     violations: tuple[Violation, ...]
@@ -171,12 +198,17 @@ class Verdict(Document):
         if any(tally.expected == 0 for tally in tallies):
             raise ValueError("a verdict from an empty set of tests is impossible")
         complete = all(tally.passed == tally.expected for tally in tallies)
-        whole = (
-            complete and self.compiled and self.paths_ok and self.patterns_ok and self.within_limits
+        holds = (
+            self.compiled,
+            self.reports_ok,
+            self.paths_ok,
+            self.patterns_ok,
+            self.within_limits,
         )
+        whole = complete and all(holds)
         if self.resolved != whole:
             raise ValueError(
-                "resolved must equal: all tests pass, build, paths, patterns and limits hold"
+                "resolved must equal: all tests pass, build, reports, paths, patterns and limits hold"
             )
         if self.resolved != (self.failure_reason is None):
             raise ValueError("failure_reason is given exactly for an unresolved trial")

@@ -5,7 +5,6 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from typing import Literal
 
 from orchestrator.agents.scripted import driver_for
 from orchestrator.core.errors import IntegrityError
@@ -17,8 +16,9 @@ from orchestrator.model.plan import Plan, TaskPin, Trial
 from orchestrator.model.record import Prepared, Sealed, Stage
 from orchestrator.model.verdict import Acted, Harvest, TestReport, Verdict
 from orchestrator.pipeline.journal import Journal
-from orchestrator.protocols import Inventory, MemoryAdapter, Sandbox, VerifyJob, Workspace
-from orchestrator.scoring.runners import command_for, normalise
+from orchestrator.protocols import Inventory, MemoryAdapter, Sandbox, Workspace
+from orchestrator.scoring.runners import Exam, exam_for, job_for, normalise
+from orchestrator.scoring.seal import Phase, draw_seal
 from orchestrator.scoring.verdict import grade as grade_reports
 from orchestrator.sources.loader import LoadedTask
 
@@ -146,15 +146,14 @@ def grade(
 ) -> Verdict:
     """Runs the suite twice in fresh containers and judges: P2P without hidden tests, F2P with them."""
     diff = journal.artifact(Stage.HARVEST, "diff")
+    phases: tuple[Phase, ...] = ("pass_to_pass", "fail_to_pass")
+    exams = [exam_for(bench.task.card.runner, bench.task.key, draw_seal(phase)) for phase in phases]
     with ThreadPoolExecutor(max_workers=2, thread_name_prefix="verify") as pool:
-        phases: tuple[Literal["pass_to_pass", "fail_to_pass"], ...] = (
-            "pass_to_pass",
-            "fail_to_pass",
-        )
-        jobs = [pool.submit(_verify, bench, phase, harvested, diff) for phase in phases]
+        jobs = [pool.submit(_verify, bench, exam, harvested, diff) for exam in exams]
         results = [job.result() for job in jobs]
-    for phase, (report, raw, log, _) in zip(phases, results, strict=True):
-        name = phase.replace("_", "-")
+    for exam, (report, raw, log, _) in zip(exams, results, strict=True):
+        name = exam.phase.replace("_", "-")
+        journal.keep(f"{name}-seal", exam.seal.canonical())
         journal.keep(f"{name}-report", raw)
         journal.keep(f"{name}-log", log)
         journal.keep(f"{name}-tests", report.canonical())
@@ -174,33 +173,17 @@ def grade(
 
 
 def _verify(
-    bench: Bench, phase: Literal["pass_to_pass", "fail_to_pass"], harvested: Harvest, diff: bytes
+    bench: Bench, exam: Exam, harvested: Harvest, diff: bytes
 ) -> tuple[TestReport, bytes, bytes, int]:
-    runner = bench.task.card.runner
-    hidden = (
-        tuple((file.path, file.text) for file in bench.task.key.hidden_files)
-        if phase == "fail_to_pass"
-        else ()
-    )
-    command = command_for(runner, phase, tuple(path for path, _ in hidden))
-    job = VerifyJob(
-        phase=phase,
-        task=bench.pin,
-        expect_tree=harvested.tree,
-        diff=diff,
-        hidden_files=hidden,
-        source_roots=runner.source_roots,
-        argv=command.argv,
-        environment=command.environment,
-        timeout_s=runner.timeout_s,
-    )
     if harvested.diff_truncated:
-        return _not_run(phase, "the diff is larger than its limit"), b"", b"", 0
+        return _not_run(exam.phase, "the diff is larger than its limit"), b"", b"", 0
+    runner = bench.task.card.runner
+    job = job_for(exam, bench.pin, runner, expect_tree=harvested.tree, diff=diff)
     outcome, container_ms = bench.sandbox.verify(job, trial=bench.trial.key)
-    return normalise(outcome, phase), outcome.report or b"", outcome.log, container_ms
+    return normalise(outcome, exam), outcome.report or b"", outcome.log, container_ms
 
 
-def _not_run(phase: Literal["pass_to_pass", "fail_to_pass"], why: str) -> TestReport:
+def _not_run(phase: Phase, why: str) -> TestReport:
     return TestReport(
         runner="pytest",
         phase=phase,

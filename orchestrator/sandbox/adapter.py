@@ -14,7 +14,7 @@ from orchestrator.core.errors import IntegrityError
 from orchestrator.model.plan import TaskPin
 from orchestrator.protocols import VerifyJob, VerifyOutcome
 from orchestrator.sandbox.containers import Container, EngineFault
-from orchestrator.sandbox.harden import TESTS_UID, verifier_profile
+from orchestrator.sandbox.harden import CANDIDATE_UID, TESTS_UID, verifier_profile
 from orchestrator.sandbox.identity import labels
 from orchestrator.sandbox.streams import DeadlinePassed, Stream
 from orchestrator.sandbox.timing import StepClock
@@ -26,6 +26,8 @@ EngineClient = docker.DockerClient
 PREPARE_TIMEOUT_S = 180
 MAX_REPORT_BYTES = 16 * 1024 * 1024
 MAX_LOG_BYTES = 256 * 1024
+HIDDEN_ROOT = "/hidden"
+CANDIDATE_SOCKET = "/candidate/socket"
 
 
 class DockerSandbox:
@@ -89,18 +91,21 @@ class DockerSandbox:
 
 
 def _verify(container: Container, job: VerifyJob) -> VerifyOutcome:
-    broken = _prepare(container, job)
+    prepared = _prepare(container, job)
+    restored = tuple(map(str, _list_of(prepared, "restored")))
+    broken = prepared.get("refused", prepared.get("compile_error"))
     if broken is not None:
         return VerifyOutcome(
             compiled=False,
-            compile_error=broken,
+            compile_error=str(broken),
             timed_out=False,
             exit_code=None,
             report=None,
             log=b"",
+            restored=restored,
         )
-    exec_id, stream = container.begin_exec(
-        job.argv, user=f"{TESTS_UID}:{TESTS_UID}", environment=dict(job.environment)
+    exec_id, stream = _begin(
+        container, job, ",".join(map(str, _list_of(prepared, "candidate_names")))
     )
     try:
         log, timed_out = _drain(stream, job.timeout_s)
@@ -120,11 +125,33 @@ def _verify(container: Container, job: VerifyJob) -> VerifyOutcome:
         exit_code=code,
         report=base64.b64decode(report) if isinstance(report, str) else None,
         log=log,
+        restored=restored,
     )
 
 
-def _prepare(container: Container, job: VerifyJob) -> str | None:
-    """Has the tree built in the container; returns why it cannot be tested, or None.
+def _list_of(answer: dict[str, object], name: str) -> list[object]:
+    found = answer.get(name)
+    return found if isinstance(found, list) else []
+
+
+def _begin(container: Container, job: VerifyJob, names: str) -> tuple[str, Stream]:
+    """Starts the tests, and before them the candidate's process where it is a process of its own."""
+    environment = dict(job.tests.environment)
+    folder = "/work"
+    if job.candidate is not None:
+        folder = HIDDEN_ROOT
+        environment |= {"MEMTRIAL_SOCKET": CANDIDATE_SOCKET, "MEMTRIAL_CANDIDATE": names}
+        container.detached_exec(
+            (*job.candidate.argv, CANDIDATE_SOCKET),
+            user=f"{CANDIDATE_UID}:{CANDIDATE_UID}",
+            environment=dict(job.candidate.environment),
+        )
+    user = f"{TESTS_UID}:{TESTS_UID}"
+    return container.begin_exec(job.tests.argv, user=user, environment=environment, folder=folder)
+
+
+def _prepare(container: Container, job: VerifyJob) -> dict[str, object]:
+    """Has the tree built in the container; returns what the verifier says of it.
 
     Raises:
         IntegrityError: the container came to another tree than the harvested one.
@@ -134,21 +161,21 @@ def _prepare(container: Container, job: VerifyJob) -> str | None:
             "pinned_tree": job.task.tree,
             "expect_tree": job.expect_tree,
             "diff_base64": base64.b64encode(job.diff).decode("ascii"),
+            "hidden_root": "/work" if job.candidate is None else HIDDEN_ROOT,
             "hidden_files": [list(pair) for pair in job.hidden_files],
+            "seal_files": [list(pair) for pair in job.seal_files],
+            "protected": list(job.protected),
             "source_roots": list(job.source_roots),
         }
     )
     prepared = _answer(container, PREPARE_TIMEOUT_S)
-    broken = prepared.get("refused", prepared.get("compile_error"))
-    if broken is not None:
-        return str(broken)
-    if prepared.get("prepared") != job.expect_tree:
+    if "refused" not in prepared and prepared.get("prepared") != job.expect_tree:
         raise IntegrityError(
             "tree-mismatch",
             f"the verifier prepared tree {prepared.get('prepared')}, expected {job.expect_tree}",
             hint="run `memtrial resume`",
         )
-    return None
+    return prepared
 
 
 def _answer(container: Container, timeout_s: int) -> dict[str, object]:

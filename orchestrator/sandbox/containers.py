@@ -112,22 +112,46 @@ class Container:
         return code, bool(state.get("OOMKilled"))
 
     def begin_exec(
-        self, argv: tuple[str, ...], *, user: str, environment: dict[str, str]
+        self,
+        argv: tuple[str, ...],
+        *,
+        user: str,
+        environment: dict[str, str],
+        folder: str = "/work",
     ) -> tuple[str, Stream]:
         """Starts a second program in the container under another user, without standard input."""
+        made = self._create_exec(argv, user=user, environment=environment, folder=folder)
+        try:
+            return made, Stream(self._client.api.exec_start(made, socket=True))
+        except (APIError, OSError) as error:
+            raise _fault(f"run a program in the {self._role} container", error) from error
+
+    def detached_exec(
+        self, argv: tuple[str, ...], *, user: str, environment: dict[str, str]
+    ) -> None:
+        """Starts a program whose output nobody reads; it ends with the container."""
+        made = self._create_exec(argv, user=user, environment=environment, folder="/work")
+        try:
+            self._client.api.exec_start(made, detach=True)
+        except (APIError, OSError) as error:
+            raise _fault(f"run a program in the {self._role} container", error) from error
+
+    def _create_exec(
+        self, argv: tuple[str, ...], *, user: str, environment: dict[str, str], folder: str
+    ) -> str:
         try:
             made = self._client.api.exec_create(
                 self.id,
                 list(argv),
                 user=user,
                 environment=environment,
-                workdir="/work",
+                workdir=folder,
                 stdin=False,
                 tty=False,
-            )["Id"]
-            return made, Stream(self._client.api.exec_start(made, socket=True))
+            )
         except (APIError, OSError) as error:
             raise _fault(f"run a program in the {self._role} container", error) from error
+        return str(made["Id"])
 
     def exec_exit_code(self, exec_id: str) -> int | None:
         """Returns the exit code that the engine saw, or None while the program runs."""

@@ -14,6 +14,7 @@ from orchestrator.model.task import Limits
 
 AGENT_UID = 10001
 TESTS_UID = 10002
+CANDIDATE_UID = 10003
 MIB = 1024 * 1024
 
 Role = Literal["agent", "harvester", "verifier"]
@@ -34,10 +35,9 @@ class Profile:
     work_mount: Literal["rw", "ro", "none"]
 
 
-def _tmpfs(size_bytes: int, inodes: int, uid: int, mode: str) -> str:
-    return (
-        f"rw,exec,nosuid,nodev,size={size_bytes},nr_inodes={inodes},uid={uid},gid={uid},mode={mode}"
-    )
+def _tmpfs(size_bytes: int, inodes: int, uid: int, mode: str, *, gid: int | None = None) -> str:
+    owner = f"uid={uid},gid={uid if gid is None else gid}"
+    return f"rw,exec,nosuid,nodev,size={size_bytes},nr_inodes={inodes},{owner},mode={mode}"
 
 
 def agent_profile(limits: Limits) -> Profile:
@@ -75,7 +75,10 @@ def harvester_profile(limits: Limits) -> Profile:
 
 
 def verifier_profile(limits: Limits, timeout_s: int) -> Profile:
-    """The verifier: sources belong to one uid, the tests run as another and own only /report and /tmp."""
+    """The verifier: sources, tests and candidate have a uid each.
+
+    The tests own /report and /tmp, the candidate's process /candidate; only the tests may enter /hidden.
+    """
     return Profile(
         role="verifier",
         user=f"{AGENT_UID}:{AGENT_UID}",
@@ -89,6 +92,8 @@ def verifier_profile(limits: Limits, timeout_s: int) -> Profile:
             ("/home/agent", _tmpfs(64 * MIB, 20_000, AGENT_UID, "0700")),
             ("/report", _tmpfs(32 * MIB, 1_000, TESTS_UID, "0755")),
             ("/tmp", _tmpfs(64 * MIB, 20_000, TESTS_UID, "0700")),  # noqa: S108 - the container's own
+            ("/candidate", _tmpfs(64 * MIB, 20_000, CANDIDATE_UID, "0755")),
+            ("/hidden", _tmpfs(32 * MIB, 4_000, AGENT_UID, "0750", gid=TESTS_UID)),
         ),
         work_mount="none",
     )

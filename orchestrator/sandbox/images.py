@@ -32,7 +32,7 @@ PREFIX = "opt/memtrial"
 ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 SPARE_BYTES = 256 * 1024 * 1024
 SMALL_BYTES = 32 * 1024 * 1024
-FOLDERS = ("home/agent", "report", "run/harvest", "work")
+FOLDERS = ("candidate", "hidden", "home/agent", "report", "run/harvest", "work")
 
 FetchWheel = Callable[[str, tuple[str, ...]], Path]
 

@@ -23,6 +23,7 @@ _PIECE_BYTES = 64 * 1024
 _MARKUP = re.compile(rb"<!\s*(?:DOCTYPE|ENTITY)", re.IGNORECASE)
 _ENCODING = re.compile(rb"<\?xml[^>]*?encoding\s*=\s*[\"']([^\"']*)")
 _SUITE: Final = ["testsuites", "testsuite"]
+_FIGURES: Final = ("tests", "failures", "errors", "skipped")
 Status = Literal["pass", "skip", "fail", "error"]
 _RANK: dict[Status, int] = {"pass": 0, "skip": 1, "fail": 2, "error": 3}
 # What pytest writes below a testcase and what it says; anything else there is an error.
@@ -49,6 +50,8 @@ class _Collector:
         self._elements = 0
         self._name = ""
         self._status: Status = "pass"
+        self._claimed: dict[str, str] = {}
+        self._counted = dict.fromkeys(("testcase", "failure", "error", "skipped"), 0)
 
     def start(self, tag: str, attributes: dict[str, str]) -> None:
         """Notes an opened element."""
@@ -60,8 +63,11 @@ class _Collector:
             raise _NotPytestError(tag)
         if depth == 1:
             self._suites += 1
+            self._claimed = attributes
         if (tag == "testcase") != (depth == 2 and tag != "properties") or self._suites > 1:
             raise _NotPytestError(tag)
+        if tag in self._counted and depth in {2, 3}:
+            self._counted[tag] += 1
         if depth == 2:
             self._name = normal_id(attributes.get("classname", ""), attributes.get("name", ""))
             self._status = "pass"
@@ -79,7 +85,19 @@ class _Collector:
                 raise _NotPytestError(tag)
 
     def close(self) -> None:
-        """Ends the document."""
+        """Ends the document; the suite's own figures must be those of its elements.
+
+        pytest writes a test that fails and then cannot be torn down as two elements, but one of `tests`.
+        """
+        claimed = {name: self._claimed.get(name, "") for name in _FIGURES}
+        if not all(re.fullmatch(r"[0-9]{1,9}", value) for value in claimed.values()):
+            raise _NotPytestError("testsuite")
+        tests, failures, errors, skipped = (int(claimed[name]) for name in _FIGURES)
+        found = self._counted
+        if (failures, errors, skipped) != (found["failure"], found["error"], found["skipped"]):
+            raise _NotPytestError("testsuite")
+        if not tests <= found["testcase"] <= tests + errors:
+            raise _NotPytestError("testsuite")
 
 
 def parse_junit(data: bytes) -> tuple[TestStatus, ...]:

@@ -1,69 +1,170 @@
 """How a task's suite is run and how its report becomes a TestReport. Every command is made here.
 
-The runner's configuration and report lie outside the checkout; the checkout's own configuration is not
-read, so a patch cannot change what is run.
+The runner's configuration and report lie outside the checkout; files of the checkout that a runner reads
+before tests are restored from the pinned tree, so a patch cannot change what is run.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
 
-from orchestrator.model.task import Runner
-from orchestrator.model.verdict import TestReport
-from orchestrator.protocols import VerifyOutcome
+from orchestrator.core.pathglob import expressions
+from orchestrator.model.plan import TaskPin
+from orchestrator.model.task import Key, Runner
+from orchestrator.model.verdict import ReportFault, Seal, TestReport, TestStatus
+from orchestrator.protocols import Command, VerifyJob, VerifyOutcome
 from orchestrator.scoring.junit import parse_junit
+from orchestrator.scoring.seal import Phase, SealFile, broken_seal, pytest_seal
 
-Phase = Literal["pass_to_pass", "fail_to_pass"]
+# What pytest or Python reads before the first test, wherever it lies (case-folded).
+PYTEST_READS = (
+    *("**/conftest.py", "**/sitecustomize.py", "**/usercustomize.py", "**/*.pth", "**/pytest.ini"),
+    *("**/.pytest.ini", "**/pytest.toml", "**/.pytest.toml", "pyproject.toml", "tox.ini"),
+    *("setup.cfg", "setup.py", "**/__pycache__/**", "**/*.pyc", "**/*.egg-info/**"),
+    "**/*.dist-info/**",
+)
+# A session with a failing test, and a seal has some, ends with this status (pytest's ExitCode).
+PYTEST_TESTS_FAILED = 1
+MAX_NAMED = 10
 
 
 @dataclass(frozen=True, slots=True)
-class Command:
-    """A command with its environment."""
+class Exam:
+    """One phase of grading: what is placed, protected and run, and which ids its report may hold."""
 
-    argv: tuple[str, ...]
-    environment: tuple[tuple[str, str], ...]
+    phase: Phase
+    hidden_files: tuple[tuple[str, str], ...]
+    seal: Seal
+    seal_files: tuple[SealFile, ...]
+    protected: tuple[str, ...]
+    tests: Command
+    candidate: Command | None
+    reportable: frozenset[str]
 
 
-def command_for(runner: Runner, phase: Phase, hidden_paths: tuple[str, ...]) -> Command:
-    """Returns the command of a phase: the base suite, or the hidden tests alone."""
-    paths = runner.test_paths if phase == "pass_to_pass" else hidden_paths
+def exam_for(runner: Runner, key: Key, seal: Seal) -> Exam:
+    """Returns the exam of a phase: the base suite without hidden tests, or the hidden tests alone."""
+    base = seal.phase == "pass_to_pass"
+    hidden = () if base else tuple((file.path, file.text) for file in key.hidden_files)
+    apart = not base and key.card.boundary == "process"
+    first, last = pytest_seal(seal)
+    paths = runner.test_paths if base else tuple(p for p, _ in hidden if _holds_tests(p))
     roots = ":".join(f"/work/{root}" if root != "." else "/work" for root in runner.source_roots)
+    ids = (
+        {test.id for test in key.pass_to_pass} | set(key.also_reported)
+        if base
+        else {test.id for test in key.card.fail_to_pass}
+    )
+    return Exam(
+        phase=seal.phase,
+        hidden_files=hidden,
+        seal=seal,
+        seal_files=(first, last),
+        protected=expressions((*PYTEST_READS, *(_below(path) for path in runner.test_paths))),
+        tests=_pytest((first.path, *paths, last.path), roots, apart=apart),
+        candidate=_candidate(roots) if apart else None,
+        reportable=frozenset(ids),
+    )
+
+
+def job_for(
+    exam: Exam, task: TaskPin, runner: Runner, *, expect_tree: str, diff: bytes
+) -> VerifyJob:
+    """Returns the sandbox's part of an exam: a tree by id and diff, and what to place and run."""
+    return VerifyJob(
+        phase=exam.phase,
+        task=task,
+        expect_tree=expect_tree,
+        diff=diff,
+        hidden_files=exam.hidden_files,
+        seal_files=tuple((file.path, file.text) for file in exam.seal_files),
+        protected=exam.protected,
+        source_roots=runner.source_roots,
+        tests=exam.tests,
+        candidate=exam.candidate,
+        timeout_s=runner.timeout_s,
+    )
+
+
+def _holds_tests(path: str) -> bool:
+    return path.endswith(".py") and not path.endswith(("conftest.py", "__init__.py"))
+
+
+def _below(path: str) -> str:
+    folded = path.casefold()
+    return folded if folded.endswith(".py") else f"{folded}/**"
+
+
+def _pytest(paths: tuple[str, ...], roots: str, *, apart: bool) -> Command:
+    # -P: the folder that it starts in, the candidate's, is not where Python looks for modules first.
+    plugin = ("-p", "boundary") if apart else ()
+    ours = "/opt/memtrial/python:/opt/memtrial/verifier"
     return Command(
         argv=(
-            "python3",
-            "-m",
-            "pytest",
-            "-q",
-            "-p",
-            "no:cacheprovider",
-            "-o",
-            "addopts=",
-            "-c",
-            "/opt/memtrial/verifier/pytest.ini",
-            "--rootdir=/work",
+            *("python3", "-P", "-m", "pytest", "-q", "-p", "no:cacheprovider", *plugin),
+            *("-o", "addopts=", "-c", "/opt/memtrial/verifier/pytest.ini"),
+            # The seal is run and reported also where the candidate cannot even be imported.
+            "--continue-on-collection-errors",
+            f"--rootdir={'/hidden' if apart else '/work'}",
             "--junitxml=/report/report.xml",
             *paths,
         ),
         environment=(
-            ("PYTHONPATH", f"/opt/memtrial/python:{roots}"),
+            ("PYTHONPATH", ours if apart else f"/opt/memtrial/python:{roots}"),
             ("HOME", "/tmp"),  # noqa: S108 - the container's own tmpfs
             ("PYTHONHASHSEED", "0"),
         ),
     )
 
 
-def normalise(outcome: VerifyOutcome, phase: Phase) -> TestReport:
-    """Turns what a verification gave back into a TestReport; no report means no test passed."""
-    # pytest ends with 0 or 1 after a whole session; any other end was not one, whatever the report says.
-    whole = not outcome.timed_out and outcome.exit_code in {0, 1}
-    tests = parse_junit(outcome.report) if outcome.report and whole else ()
+def _candidate(roots: str) -> Command:
+    return Command(
+        argv=("python3", "/opt/memtrial/verifier/candidate.py"),
+        environment=(
+            ("PYTHONPATH", f"/opt/memtrial/python:{roots}"),
+            ("HOME", "/candidate"),
+            ("TMPDIR", "/candidate"),
+            ("PYTHONHASHSEED", "0"),
+        ),
+    )
+
+
+def normalise(outcome: VerifyOutcome, exam: Exam) -> TestReport:
+    """Turns what a verification gave back into a TestReport; without a believed report no test passed."""
+    faults, tests = _believed(outcome, exam)
     return TestReport(
         runner="pytest",
-        phase=phase,
+        phase=exam.phase,
         compiled=outcome.compiled,
         compile_error=outcome.compile_error,
         timed_out=outcome.timed_out,
         exit_code=outcome.exit_code,
         tests=tests,
+        faults=faults,
+        restored=outcome.restored,
     )
+
+
+def _believed(
+    outcome: VerifyOutcome, exam: Exam
+) -> tuple[tuple[ReportFault, ...], tuple[TestStatus, ...]]:
+    """Returns the faults of a report and the tests that count: status, report and seal must agree."""
+    if not outcome.compiled or outcome.timed_out:
+        return (), ()
+    if outcome.exit_code != PYTEST_TESTS_FAILED:
+        detail = (
+            f"expected {PYTEST_TESTS_FAILED} (some drawn tests fail), found {outcome.exit_code}"
+        )
+        return (ReportFault(kind="exit_status", detail=detail),), ()
+    if outcome.report is None:
+        return (ReportFault(kind="no_report", detail="expected a report, found none"),), ()
+    wrong, tests = broken_seal(parse_junit(outcome.report), exam.seal_files)
+    if wrong is not None:
+        return (ReportFault(kind="seal", detail=wrong),), ()
+    # A file that cannot be collected is reported as an error under a name of its own; its tests are missing.
+    strange = [t.id for t in tests if t.id not in exam.reportable and t.status != "error"]
+    if strange:
+        named = ", ".join(strange[:MAX_NAMED])[:1000]
+        detail = f"expected the ids of the suite, found {len(strange)} others: {named}"
+        return (ReportFault(kind="unexpected_tests", detail=detail),), tests
+    return (), tests

@@ -1,9 +1,9 @@
 """The verdict of a trial: tests, build, paths, patterns and limits, each reported apart, then one reason.
 
 The reason is the first that applies: a limit was hit; a path rule was broken; the result does not
-compile; a memory test failed because the superseded value that memory brought up was followed
-(stale_memory_followed), because a fact was not delivered (missing_memory), or although all facts were
-delivered (ignored_memory); otherwise test_failure, also when only a pattern rule is broken.
+compile; a report contradicts its verification (oracle_inconclusive); a memory test failed because the
+superseded value that memory brought up was followed (stale_memory_followed), because a fact was not
+delivered (missing_memory), or although all facts were delivered (ignored_memory); otherwise test_failure, also when only a pattern rule is broken.
 """
 
 from __future__ import annotations
@@ -37,6 +37,9 @@ PATH_RULES = frozenset(
         "diff_too_large",
     }
 )
+
+# A report exists and is not one of this suite in this verification: what the candidate is worth is unknown.
+CONTRADICTIONS = frozenset({"seal", "unexpected_tests"})
 
 # A hostile diff must not make the verdict huge; the flags are derived from all of them.
 MAX_VIOLATIONS = 200
@@ -97,6 +100,7 @@ def grade(
         injection_sha256=injection.digest_sha256(),
         within_limits=build.within_limits,
         compiled=build.compiled,
+        reports_ok=build.reports_ok,
         fail_to_pass_capability=capability,
         fail_to_pass_memory=memory,
         pass_to_pass=base,
@@ -118,6 +122,8 @@ class _Build:
     within_limits: bool
     tests_timed_out: bool
     compiled: bool
+    reports_ok: bool
+    reports_contradict: bool
     paths_ok: bool
     patterns_ok: bool
 
@@ -129,13 +135,18 @@ class _Build:
             within_limits=acted.ended == "exited",
             tests_timed_out=any(report.timed_out for report in reports),
             compiled=all(report.compiled for report in reports),
+            reports_ok=not any(report.faults for report in reports),
+            reports_contradict=any(
+                fault.kind in CONTRADICTIONS for report in reports for fault in report.faults
+            ),
             paths_ok=not any(v.rule in PATH_RULES for v in violations),
             patterns_ok=all(v.rule in PATH_RULES for v in violations),
         )
 
     @property
     def whole(self) -> bool:
-        return self.within_limits and self.compiled and self.paths_ok and self.patterns_ok
+        held = (self.within_limits, self.compiled, self.reports_ok, self.paths_ok, self.patterns_ok)
+        return all(held)
 
 
 def _check_belong_together(
@@ -197,14 +208,13 @@ def _occurs_in(pattern: str, lines: list[str]) -> bool:
 def _reason(
     build: _Build, memory: Tally, *, stale: bool, missing: tuple[str, ...]
 ) -> FailureReason:
-    if not build.within_limits or build.tests_timed_out:
-        return FailureReason.TIMEOUT
-    if not build.paths_ok:
-        return FailureReason.WRONG_FILE_MODIFIED
-    if not build.compiled:
-        return FailureReason.COMPILE_FAILURE
-    if memory.passed == memory.expected:
-        return FailureReason.TEST_FAILURE
-    if stale:
-        return FailureReason.STALE_MEMORY_FOLLOWED
-    return FailureReason.MISSING_MEMORY if missing else FailureReason.IGNORED_MEMORY
+    first = (
+        (not build.within_limits or build.tests_timed_out, FailureReason.TIMEOUT),
+        (not build.paths_ok, FailureReason.WRONG_FILE_MODIFIED),
+        (not build.compiled, FailureReason.COMPILE_FAILURE),
+        (build.reports_contradict, FailureReason.ORACLE_INCONCLUSIVE),
+        (memory.passed == memory.expected, FailureReason.TEST_FAILURE),
+        (stale, FailureReason.STALE_MEMORY_FOLLOWED),
+        (bool(missing), FailureReason.MISSING_MEMORY),
+    )
+    return next((reason for applies, reason in first if applies), FailureReason.IGNORED_MEMORY)

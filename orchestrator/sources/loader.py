@@ -234,7 +234,11 @@ def _load_key(folder: Path, task_id: str) -> Key:
             task_id, f"key.json: expected each test in one list, found {sorted(both)[0]} in both"
         )
     return Key(
-        task_id=task_id, card=card, hidden_files=tuple(hidden), pass_to_pass=base.pass_to_pass
+        task_id=task_id,
+        card=card,
+        hidden_files=tuple(hidden),
+        pass_to_pass=base.pass_to_pass,
+        also_reported=base.also_reported,
     )
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from orchestrator.model.task import PassToPass
-from orchestrator.protocols import Launch, VerifyJob
-from orchestrator.scoring.runners import command_for, normalise
+from orchestrator.protocols import Launch
+from orchestrator.scoring.runners import exam_for, job_for, normalise
+from orchestrator.scoring.seal import draw_seal
 from orchestrator.scoring.verdict import tally
 from orchestrator.sources.loader import load_task
 
@@ -29,24 +30,9 @@ def judged(sandbox, plan, loaded, patch):
     assert acted.exit_code == 0, acted.output
     reports = {}
     for phase in ("pass_to_pass", "fail_to_pass"):
-        hidden = (
-            tuple((f.path, f.text) for f in loaded.key.hidden_files)
-            if phase == "fail_to_pass"
-            else ()
-        )
-        command = command_for(loaded.card.runner, phase, tuple(path for path, _ in hidden))
-        job = VerifyJob(
-            phase=phase,
-            task=pin,
-            expect_tree=harvest.tree,
-            diff=harvest.diff,
-            hidden_files=hidden,
-            source_roots=loaded.card.runner.source_roots,
-            argv=command.argv,
-            environment=command.environment,
-            timeout_s=loaded.card.runner.timeout_s,
-        )
-        reports[phase] = normalise(sandbox.verify(job, trial="test")[0], phase)
+        exam = exam_for(loaded.card.runner, loaded.key, draw_seal(phase))
+        job = job_for(exam, pin, loaded.card.runner, expect_tree=harvest.tree, diff=harvest.diff)
+        reports[phase] = normalise(sandbox.verify(job, trial="test")[0], exam)
     return reports
 
 

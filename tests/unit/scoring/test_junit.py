@@ -15,7 +15,7 @@ from orchestrator.core.strictjson import parse_json
 from orchestrator.scoring.junit import MAX_BYTES, MAX_ID_CHARS, MAX_TESTS, parse_junit
 
 CASES = Path(__file__).parents[2] / "cases" / "junit"
-OPEN = b'<testsuites><testsuite name="pytest">'
+OPEN = b'<testsuites><testsuite name="pytest" errors="0" failures="0" skipped="0" tests="1">'
 CLOSE = b"</testsuite></testsuites>"
 
 
