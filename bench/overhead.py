@@ -49,7 +49,7 @@ def main() -> int:
             ledger = Ledger.create(Path(folder) / "ledger.jsonl")
             journal = Journal(ledger, BlobStore(Path(folder) / "blobs"), plan.trials[0].key, 1)
             began = time.monotonic()
-            verdict = run_trial(make_bench(plan.trials[0]), journal)
+            verdict, _ = run_trial(make_bench(plan.trials[0]), journal)
             wall = time.monotonic() - began
             ledger.close()
         if not verdict.resolved:

@@ -43,7 +43,9 @@ def finish(folder: Path, *, as_json: bool) -> int:
         render.text(render_report(report))
         render.text(f"report: {shown_path(folder / 'report.json')}")
     if not report.complete:
-        left = sum(trial.status == "no_verdict" for trial in report.trials)
+        left = sum(trial.verdict_sha256 is None for trial in report.trials) - sum(
+            trial.outcome == "inadmissible" for trial in report.trials
+        )
         raise Incomplete(
             "run-incomplete",
             f"{left} of {len(report.trials)} trials have no verdict",

@@ -19,6 +19,8 @@ class MemtrialError(Exception):
     """
 
     exit_code: ClassVar[int] = 70
+    # What the record keeps beside the text: short lines, each one observation. Most errors need none.
+    evidence: tuple[str, ...] = ()
 
     def __init__(self, reference: str, message: str, *, hint: str) -> None:
         super().__init__(message)
@@ -55,6 +57,44 @@ class IntegrityError(MemtrialError):
     """Bytes are not the bytes that were pinned or recorded."""
 
     exit_code = 6
+
+
+class BudgetExhausted(MemtrialError):
+    """A spending cap of the plan is used up: the trial (or the run) may call no model any more."""
+
+    exit_code = 7
+
+
+class Witnessed(MemtrialError):
+    """An error about one trial that is recorded with its evidence; abstract.
+
+    Args:
+        evidence: what was seen, one observation per line; stored as a blob and never dropped.
+    """
+
+    def __init__(
+        self, reference: str, message: str, *, hint: str, evidence: tuple[str, ...] = ()
+    ) -> None:
+        super().__init__(reference, message, hint=hint)
+        self.evidence = evidence
+
+
+class Inadmissible(Witnessed):
+    """The harness broke a promise to this trial (leak, unequal arms): its whole block is dropped."""
+
+    exit_code = 6
+
+
+class Misconduct(Witnessed):
+    """The agent did what no agent may: a failed trial of its arm, whatever its tests say."""
+
+    exit_code = 1
+
+
+class Cancelled(MemtrialError):
+    """Somebody stopped the trial; nothing is known about it and `memtrial resume` runs it again."""
+
+    exit_code = 130
 
 
 class Incomplete(MemtrialError):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from orchestrator.model.outcome import Outcome
 from orchestrator.model.record import (
     AttemptEnded,
     AttemptStarted,
@@ -31,9 +32,18 @@ class TrialRecord:
     attempts: list[AttemptRecord] = field(default_factory=list)
 
     @property
-    def completed(self) -> AttemptRecord | None:
+    def graded(self) -> AttemptRecord | None:
         """The attempt that carries the verdict, if there is one."""
-        return next((a for a in self.attempts if a.ended and a.ended.outcome == "completed"), None)
+        return next((a for a in self.attempts if a.ended and a.ended.verdict_sha256), None)
+
+    @property
+    def final(self) -> AttemptEnded | None:
+        """How the trial ended for good, if it did: with a verdict or as inadmissible."""
+        return next((a.ended for a in self.attempts if a.ended and a.ended.final), None)
+
+    def count(self, outcome: Outcome) -> int:
+        """Returns how many attempts ended in an outcome."""
+        return sum(1 for a in self.attempts if a.ended and a.ended.outcome is outcome)
 
     @property
     def open_attempt(self) -> AttemptRecord | None:

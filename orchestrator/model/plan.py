@@ -64,9 +64,16 @@ class Trial(Closed):
 
 
 class Retry(Closed):
-    """Only infrastructure outcomes are retried, at most this often."""
+    """Only infrastructure outcomes are retried: so many attempts, with growing waits between them.
+
+    The wait before retry n is `min(wait_initial_ms * 2**(n-1) + jitter, wait_max_ms)`, the jitter drawn
+    evenly from 0 to `wait_jitter_ms`. The policy holds for each process that works on the run.
+    """
 
     max_attempts: int = Field(gt=0, le=10)
+    wait_initial_ms: int = Field(ge=0, le=600_000)
+    wait_max_ms: int = Field(ge=0, le=3_600_000)
+    wait_jitter_ms: int = Field(ge=0, le=600_000)
 
 
 class Plan(Document):

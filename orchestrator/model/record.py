@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from orchestrator.model.base import Closed, Document, Sha256, Slug, Text, UtcTime
+from orchestrator.model.outcome import GRADED, MAY_BE_GRADED, Outcome
 
 
 class Stage(StrEnum):
@@ -69,17 +70,32 @@ class StageDone(Closed):
 
 
 class AttemptEnded(Closed):
-    """How an attempt ended. Only `completed` carries a verdict; the rest is never scored."""
+    """How an attempt ended. A graded outcome carries a verdict; any other is never scored."""
 
     kind: Literal["attempt_ended"] = "attempt_ended"
     trial: Text
     attempt: int = Field(gt=0)
-    outcome: Literal["completed", "infra_error", "interrupted"]
+    outcome: Outcome
     verdict_sha256: Sha256 | None
     error_reference: str | None
     error: str | None
+    evidence: Artifact | None = None
     wall_ms: int = Field(ge=0)
     container_ms: int = Field(ge=0)
+
+    @model_validator(mode="after")
+    def _a_verdict_exactly_when_graded(self) -> Self:
+        graded = self.verdict_sha256 is not None
+        if self.outcome not in MAY_BE_GRADED if graded else self.outcome in GRADED:
+            raise ValueError(
+                f"outcome {self.outcome.value} with{'' if graded else 'out'} a verdict"
+            )
+        return self
+
+    @property
+    def final(self) -> bool:
+        """Whether the trial is never attempted again: it has its verdict, or its block is dropped."""
+        return self.verdict_sha256 is not None or self.outcome is Outcome.INADMISSIBLE
 
 
 class RunEnded(Closed):

@@ -7,6 +7,7 @@ from typing import Literal
 from pydantic import Field
 
 from orchestrator.model.base import Closed, Document, Sha256, Slug, Text
+from orchestrator.model.outcome import Outcome
 from orchestrator.model.verdict import FailureReason
 
 
@@ -24,12 +25,32 @@ class ReasonCount(Closed):
     count: int = Field(gt=0)
 
 
+class OutcomeCount(Closed):
+    """How often attempts came to an outcome."""
+
+    outcome: Outcome
+    attempts: int = Field(gt=0)
+
+
+class Block(Closed):
+    """A task x epoch that is left out of every rate, because the harness broke its promise in it."""
+
+    task_id: Slug
+    epoch: int = Field(gt=0)
+    because: tuple[Text, ...] = Field(min_length=1)
+
+
 class ArmRow(Closed):
-    """One row of the table: an agent under a condition."""
+    """One row of the table: an agent under a condition.
+
+    All counts of verdicts, tests and reasons are over trials that are not dropped; `attempts` and
+    `outcomes` are over all of them, retried ones included.
+    """
 
     agent: Slug
     condition_id: Slug
     trials: int = Field(ge=0)
+    dropped: int = Field(ge=0)
     verdicts: int = Field(ge=0)
     resolved: Count
     fail_to_pass: Count
@@ -40,7 +61,7 @@ class ArmRow(Closed):
     failure_counts: tuple[ReasonCount, ...]
     memory_failure_counts: tuple[ReasonCount, ...]
     attempts: int = Field(ge=0)
-    infra_errors: int = Field(ge=0)
+    outcomes: tuple[OutcomeCount, ...]
 
 
 class TrialRow(Closed):
@@ -51,7 +72,8 @@ class TrialRow(Closed):
     condition_id: Slug
     agent: Slug
     epoch: int = Field(gt=0)
-    status: Literal["resolved", "unresolved", "no_verdict"]
+    status: Literal["resolved", "unresolved", "dropped", "no_verdict"]
+    outcome: Outcome | None
     failure_reason: FailureReason | None
     why: str
     memory_tokens: int | None
@@ -73,6 +95,7 @@ class RunReport(Document):
     complete: bool
     arms: tuple[ArmRow, ...]
     trials: tuple[TrialRow, ...]
+    inadmissible_blocks: tuple[Block, ...]
     wall_ms: int = Field(ge=0)
     container_ms: int = Field(ge=0)
     workers: int = Field(gt=0)

@@ -94,6 +94,7 @@ class Violation(Closed):
         "diff_too_large",
         "required_pattern_missing",
         "forbidden_pattern_added",
+        "misconduct",
     ]
     subject: Text
     detail: Text
@@ -205,11 +206,16 @@ class Verdict(Document):
             self.patterns_ok,
             self.within_limits,
         )
-        whole = complete and all(holds)
+        whole = complete and all(holds) and not self.misconduct
         if self.resolved != whole:
             raise ValueError(
-                "resolved must equal: all tests pass, build, reports, paths, patterns and limits hold"
+                "resolved must equal: all tests pass, build, reports, paths, patterns and limits hold, no misconduct"
             )
         if self.resolved != (self.failure_reason is None):
             raise ValueError("failure_reason is given exactly for an unresolved trial")
         return self
+
+    @property
+    def misconduct(self) -> bool:
+        """Whether the agent did what no agent may; such a trial is failed, whatever its tests say."""
+        return any(violation.rule == "misconduct" for violation in self.violations)

@@ -48,9 +48,21 @@ class Journal:
         self._artifacts.append(Artifact(name=name, sha256=sha256, bytes=len(data)))
         return sha256
 
+    def evidence(self, lines: tuple[str, ...]) -> Artifact:
+        """Stores what was seen, one observation per line, outside any stage."""
+        data = "".join(f"{line}\n" for line in lines).encode("utf-8", "backslashreplace")
+        return Artifact(name="evidence", sha256=self.blobs.put(data), bytes=len(data))
+
     def spent(self, container_ms: int) -> None:
         """Books container time on the present stage."""
         self._container_ms += container_ms
+
+    def recorded(self, stage: Stage, kind: type[D]) -> D | None:
+        """Returns the document of a stage if it is recorded."""
+        done = self._recorded.get(stage)
+        if done is None:
+            return None
+        return kind.parse(self.blobs.get(done.document_sha256), where=f"{self.trial} {stage.value}")
 
     def document_sha256(self, stage: Stage) -> str:
         """Returns the digest of a recorded stage's document."""
@@ -63,11 +75,9 @@ class Journal:
 
     def step(self, stage: Stage, kind: type[D], run: Callable[[], D]) -> D:
         """Returns the recorded document of a stage, or runs the stage and records it."""
-        recorded = self._recorded.get(stage)
+        recorded = self.recorded(stage, kind)
         if recorded is not None:
-            return kind.parse(
-                self.blobs.get(recorded.document_sha256), where=f"{self.trial} {stage.value}"
-            )
+            return recorded
         self._artifacts = []
         self._container_ms = 0
         began = monotonic_ms()

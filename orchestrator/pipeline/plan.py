@@ -25,7 +25,7 @@ from orchestrator.sources.loader import (
 )
 from orchestrator.sources.revision import source_revision
 
-MAX_ATTEMPTS = 2
+RETRY = Retry(max_attempts=3, wait_initial_ms=2_000, wait_max_ms=60_000, wait_jitter_ms=1_000)
 
 ImagePins = Callable[[LoadedTask], tuple[ImagePin, ImagePin]]
 
@@ -67,7 +67,7 @@ def build_plan(
         curated=tuple(_curated_pin(fixtures, task) for task in tasks) if curated else (),
         tasks=tuple(_task_pin(task, image_pins) for task in tasks),
         profile_sha256=profile_sha256(),
-        retry=Retry(max_attempts=MAX_ATTEMPTS),
+        retry=RETRY,
         trials=_trials(request, tasks, conditions, agents),
     )
 

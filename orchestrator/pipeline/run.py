@@ -1,7 +1,7 @@
 """A run on disk: creating it, opening it again, and working its trials off with a pool of threads.
 
-`results/<run>/` holds plan.json, ledger.jsonl, blobs/ and the report. A trial ends in a verdict, in an
-infrastructure outcome (retried within the plan's policy, never scored), or is left for `resume`.
+`results/<run>/` holds plan.json, ledger.jsonl, blobs/ and the report. Each attempt ends in exactly one
+outcome (model/outcome.py); infrastructure errors are retried within the plan's policy, never scored.
 """
 
 from __future__ import annotations
@@ -10,15 +10,16 @@ import secrets
 import threading
 from collections.abc import Callable
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from orchestrator.core.clock import monotonic_ms, run_stamp
-from orchestrator.core.errors import DocumentError, IntegrityError, UsageError
+from orchestrator.core.errors import DocumentError, IntegrityError, MemtrialError, UsageError
 from orchestrator.core.files import write_atomic
 from orchestrator.ledger.blobs import BlobStore
 from orchestrator.ledger.chain import Ledger
 from orchestrator.ledger.history import AttemptRecord, RunRecord, replay
+from orchestrator.model.outcome import RETRIED, Outcome, outcome_of_error
 from orchestrator.model.plan import Plan, Trial
 from orchestrator.model.record import (
     AttemptEnded,
@@ -30,6 +31,7 @@ from orchestrator.model.record import (
 )
 from orchestrator.model.verdict import Verdict
 from orchestrator.pipeline.journal import Journal
+from orchestrator.pipeline.retry import retrying
 from orchestrator.pipeline.stages import Bench
 from orchestrator.pipeline.trial import run_trial
 
@@ -41,9 +43,22 @@ class TrialEnd:
     trial: Trial
     done: int
     total: int
+    outcome: Outcome
     verdict: Verdict | None
     error: str | None
     wall_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Ended:
+    """An attempt's end as recorded, with its verdict if it has one."""
+
+    entry: AttemptEnded
+    verdict: Verdict | None
+
+
+def _is_retried(end: _Ended | None) -> bool:
+    return end is not None and end.entry.outcome in RETRIED
 
 
 MakeBench = Callable[[Trial], Bench]
@@ -103,7 +118,7 @@ class Run:
             ended = AttemptEnded(
                 trial=key,
                 attempt=attempt.number,
-                outcome="interrupted",
+                outcome=Outcome.CANCELLED,
                 verdict_sha256=None,
                 error_reference="orchestrator-died",
                 error="the orchestrator ended in the middle of this attempt",
@@ -114,10 +129,8 @@ class Run:
             attempt.ended = ended
 
     def pending(self) -> list[Trial]:
-        """Returns the trials without a verdict, in the plan's order."""
-        return [
-            trial for trial in self.plan.trials if self._record.trial(trial.key).completed is None
-        ]
+        """Returns the trials that have not ended for good, in the plan's order."""
+        return [trial for trial in self.plan.trials if self._record.trial(trial.key).final is None]
 
     def stop(self) -> None:
         """Lets running trials end and begins no other."""
@@ -147,9 +160,7 @@ class Run:
                     for future in finished:
                         end = future.result()
                         done += 1
-                        progress(
-                            TrialEnd(end.trial, done, total, end.verdict, end.error, end.wall_ms)
-                        )
+                        progress(replace(end, done=done, total=total))
             except BaseException:
                 self._stop.set()
                 raise
@@ -160,53 +171,71 @@ class Run:
         return left
 
     def _trial(self, trial: Trial, make_bench: MakeBench) -> TrialEnd:
-        """Runs attempts of one trial until one completes or the policy is used up."""
-        record = self._record.trials.setdefault(trial.key, self._record.trial(trial.key))
+        """Runs attempts of one trial until one ends for good or the policy is used up."""
         began = monotonic_ms()
-        error: str | None = None
-        failed = sum(1 for a in record.attempts if a.ended and a.ended.outcome == "infra_error")
-        while failed < self.plan.retry.max_attempts and not self._stop.is_set():
-            half_way = record.open_attempt
-            number = half_way.number if half_way else len(record.attempts) + 1
-            attempt = half_way or AttemptRecord(number)
-            if half_way is None:
-                self._ledger.append(AttemptStarted(trial=trial.key, attempt=number))
-                record.attempts.append(attempt)
-            journal = Journal(self._ledger, self.blobs, trial.key, number, attempt)
-            verdict, fault = self._attempt(trial, make_bench, journal, attempt)
-            if verdict is not None:
-                return TrialEnd(trial, 0, 0, verdict, None, monotonic_ms() - began)
-            failed += 1
-            error = str(fault)
-        return TrialEnd(trial, 0, 0, None, error or "interrupted", monotonic_ms() - began)
+        ends: list[_Ended] = []
 
-    def _attempt(
-        self, trial: Trial, make_bench: MakeBench, journal: Journal, attempt: AttemptRecord
-    ) -> tuple[Verdict | None, Exception | None]:
-        """The attempt boundary: whatever goes wrong here is an infrastructure outcome, never a verdict."""
+        def once() -> _Ended | None:
+            if not self._stop.is_set():
+                ends.append(self._attempt(trial, make_bench))
+            return ends[-1] if ends else None
+
+        retrying(self.plan.retry, self._stop, _is_retried)(once)
+        last = ends[-1] if ends else None
+        return TrialEnd(
+            trial=trial,
+            done=0,
+            total=0,
+            outcome=last.entry.outcome if last else Outcome.CANCELLED,
+            verdict=last.verdict if last else None,
+            error=last.entry.error if last else None,
+            wall_ms=monotonic_ms() - began,
+        )
+
+    def _attempt(self, trial: Trial, make_bench: MakeBench) -> _Ended:
+        """The attempt boundary: whatever goes wrong here is recorded as an outcome, never a verdict."""
+        record = self._record.trials.setdefault(trial.key, self._record.trial(trial.key))
+        attempt = record.open_attempt
+        if attempt is None:
+            attempt = AttemptRecord(len(record.attempts) + 1)
+            self._ledger.append(AttemptStarted(trial=trial.key, attempt=attempt.number))
+            record.attempts.append(attempt)
+        journal = Journal(self._ledger, self.blobs, trial.key, attempt.number, attempt)
         began = monotonic_ms()
-        verdict: Verdict | None = None
+        graded: tuple[Verdict, Outcome] | None = None
         fault: Exception | None = None
         try:
-            verdict = run_trial(make_bench(trial), journal)
+            graded = run_trial(make_bench(trial), journal)
         except Exception as error:  # noqa: BLE001 - the attempt boundary, one of the three named places
             fault = error
-        interrupted = fault is not None and self._stop.is_set()
-        ended = AttemptEnded(
-            trial=trial.key,
+        attempt.ended = self._ended(journal, graded, fault, monotonic_ms() - began)
+        self._ledger.append(attempt.ended)
+        return _Ended(attempt.ended, graded[0] if graded else None)
+
+    def _ended(
+        self,
+        journal: Journal,
+        graded: tuple[Verdict, Outcome] | None,
+        fault: Exception | None,
+        wall_ms: int,
+    ) -> AttemptEnded:
+        outcome = graded[1] if graded else outcome_of_error(fault or RuntimeError())
+        if outcome is Outcome.INFRA_ERROR and self._stop.is_set():
+            # What breaks while everything is being stopped was broken by the stop.
+            outcome = Outcome.CANCELLED
+        seen = fault.evidence if isinstance(fault, MemtrialError) else ()
+        reference = getattr(fault, "reference", type(fault).__name__.lower())
+        return AttemptEnded(
+            trial=journal.trial,
             attempt=journal.attempt,
-            outcome="completed" if verdict else "interrupted" if interrupted else "infra_error",
-            verdict_sha256=verdict.digest_sha256() if verdict else None,
-            error_reference=None
-            if fault is None
-            else getattr(fault, "reference", type(fault).__name__.lower()),
+            outcome=outcome,
+            verdict_sha256=graded[0].digest_sha256() if graded else None,
+            error_reference=None if fault is None else reference,
             error=None if fault is None else f"{type(fault).__name__}: {fault}"[:2000],
-            wall_ms=monotonic_ms() - began,
+            evidence=journal.evidence(seen) if seen else None,
+            wall_ms=wall_ms,
             container_ms=journal.container_ms_total,
         )
-        self._ledger.append(ended)
-        attempt.ended = ended
-        return verdict, fault
 
     def close(self) -> None:
         """Lets go of the ledger."""

@@ -25,6 +25,7 @@ from orchestrator.memory.curated import CuratedAdapter
 from orchestrator.memory.none import NoMemoryAdapter
 from orchestrator.memory.raw_fts import RawFtsAdapter
 from orchestrator.memory.tokens import TokenCounter
+from orchestrator.model.outcome import Outcome
 from orchestrator.model.plan import ImagePin, Plan, Trial
 from orchestrator.pipeline.options import PlanRequest
 from orchestrator.pipeline.plan import build_plan
@@ -215,15 +216,8 @@ def _work(run: Run, client: EngineClient, progress: Say, live: Say, workers: int
     sandbox = DockerSandbox(client, installation)
 
     def show(end: TrialEnd) -> None:
-        outcome = (
-            "no verdict"
-            if end.verdict is None
-            else "resolved"
-            if end.verdict.resolved
-            else f"unresolved ({end.verdict.failure_reason})"
-        )
         progress(
-            f"[{end.done:>3}/{end.total}] {end.trial.key:<64} {outcome}, {end.wall_ms / 1000:.1f} s"
+            f"[{end.done:>3}/{end.total}] {end.trial.key:<64} {_said(end)}, {end.wall_ms / 1000:.1f} s"
             + (f": {end.error}" if end.error else "")
         )
         live(f"[{end.done}/{end.total}] working")
@@ -234,6 +228,16 @@ def _work(run: Run, client: EngineClient, progress: Say, live: Say, workers: int
     finally:
         run.close()
         reap(client, installation)
+
+
+def _said(end: TrialEnd) -> str:
+    """Returns how a trial ended, in a word or two."""
+    if end.verdict is None:
+        return end.outcome.value
+    if end.verdict.resolved:
+        return "resolved"
+    how = f", {end.outcome.value}" if end.outcome is not Outcome.COMPLETED else ""
+    return f"unresolved ({end.verdict.failure_reason}){how}"
 
 
 @contextmanager

@@ -7,14 +7,16 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 
 from orchestrator.agents.scripted import driver_for
-from orchestrator.core.errors import IntegrityError
+from orchestrator.core.canonical import sha256_hex
+from orchestrator.core.errors import IntegrityError, Misconduct
 from orchestrator.memory.compile import compile_injection, final_prompt
 from orchestrator.memory.tokens import TokenCounter
 from orchestrator.model.condition import Condition
 from orchestrator.model.memory import Injection, Remembered
 from orchestrator.model.plan import Plan, TaskPin, Trial
 from orchestrator.model.record import Prepared, Sealed, Stage
-from orchestrator.model.verdict import Acted, Harvest, TestReport, Verdict
+from orchestrator.model.verdict import Acted, Harvest, TestReport, Verdict, Violation
+from orchestrator.pipeline.condemned import condemned
 from orchestrator.pipeline.journal import Journal
 from orchestrator.protocols import Inventory, MemoryAdapter, Sandbox, Workspace
 from orchestrator.scoring.runners import Exam, exam_for, job_for, normalise
@@ -168,6 +170,32 @@ def grade(
         diff=diff,
         pass_to_pass=results[0][0],
         fail_to_pass=results[1][0],
+        diagnostic=bench.plan.diagnostic,
+    )
+
+
+def condemn(bench: Bench, journal: Journal, seen: Misconduct) -> Verdict:
+    """The verdict of a trial whose agent did what no agent may: failed, its tests were not run.
+
+    Raises:
+        IntegrityError: no agent can have acted yet, so the harness is at fault.
+    """
+    injection = journal.recorded(Stage.INJECT, Injection)
+    if injection is None:
+        raise IntegrityError(
+            "misconduct-before-act",
+            f"expected misconduct after the agent began, found it before: {seen.message}",
+            hint="report this as a bug",
+        ) from seen
+    harvested = journal.recorded(Stage.HARVEST, Harvest)
+    journal.keep("misconduct", "".join(f"{line}\n" for line in seen.evidence).encode())
+    return condemned(
+        trial=bench.trial,
+        key=bench.task.key,
+        tree=harvested.tree if harvested else bench.pin.tree,
+        diff_sha256=harvested.diff_sha256 if harvested else sha256_hex(b""),
+        injection=injection,
+        violation=Violation(rule="misconduct", subject=seen.reference, detail=seen.message),
         diagnostic=bench.plan.diagnostic,
     )
 

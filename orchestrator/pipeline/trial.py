@@ -7,8 +7,11 @@ here knows Docker, SQLite or pytest.
 from __future__ import annotations
 
 from contextlib import ExitStack
+from functools import partial
 
+from orchestrator.core.errors import Misconduct
 from orchestrator.model.memory import Injection, Remembered
+from orchestrator.model.outcome import Outcome, outcome_of_trial
 from orchestrator.model.record import Prepared, Sealed, Stage
 from orchestrator.model.verdict import Acted, Harvest, Verdict
 from orchestrator.pipeline import stages
@@ -16,12 +19,22 @@ from orchestrator.pipeline.journal import Journal
 from orchestrator.pipeline.stages import Bench
 
 
-def run_trial(bench: Bench, journal: Journal) -> Verdict:
+def run_trial(bench: Bench, journal: Journal) -> tuple[Verdict, Outcome]:
     """Runs one attempt of a trial to its verdict; recorded stages are not run again.
 
+    Misconduct, at whatever stage after the injection it is seen, is a failed trial with a verdict.
+
     Raises:
-        MemtrialError: an infrastructure outcome; there is no verdict then.
+        MemtrialError: there is no verdict; the error's class says what the attempt came to.
     """
+    try:
+        verdict = _stages(bench, journal)
+    except Misconduct as seen:
+        verdict = journal.step(Stage.GRADE, Verdict, partial(stages.condemn, bench, journal, seen))
+    return verdict, outcome_of_trial(journal.recorded(Stage.ACT, Acted), verdict)
+
+
+def _stages(bench: Bench, journal: Journal) -> Verdict:
     with ExitStack() as containers:
         journal.step(Stage.PREPARE, Prepared, lambda: stages.prepare(bench, journal, containers))
         remembered = journal.step(

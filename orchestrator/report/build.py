@@ -3,18 +3,28 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median_low
+from typing import Literal
 
 from orchestrator.core.errors import IntegrityError
 from orchestrator.ledger.blobs import BlobStore
 from orchestrator.ledger.chain import read_entries
 from orchestrator.ledger.history import RunRecord, TrialRecord, replay
 from orchestrator.model.memory import Injection
+from orchestrator.model.outcome import Outcome
 from orchestrator.model.plan import Plan, Trial
-from orchestrator.model.record import Stage
-from orchestrator.model.report import ArmRow, Count, ReasonCount, RunReport, TrialRow
+from orchestrator.model.record import AttemptEnded, Stage
+from orchestrator.model.report import (
+    ArmRow,
+    Block,
+    Count,
+    OutcomeCount,
+    ReasonCount,
+    RunReport,
+    TrialRow,
+)
 from orchestrator.model.verdict import MEMORY_REASONS, FailureReason, Tally, Verdict
 from orchestrator.report.explain import why
 
@@ -27,6 +37,13 @@ class Graded:
     record: TrialRecord
     verdict: Verdict | None
     injection: Injection | None
+    dropped: bool = False
+
+    @property
+    def last(self) -> AttemptEnded | None:
+        """How the trial ended for good, or else how its last attempt ended."""
+        ended = [a.ended for a in self.record.attempts if a.ended]
+        return self.record.final or (ended[-1] if ended else None)
 
     @property
     def wall_ms(self) -> int:
@@ -56,7 +73,9 @@ def build_report(folder: Path) -> RunReport:
             hint="restore plan.json from a copy",
         )
     blobs = BlobStore(folder / "blobs")
-    graded = [_graded(trial, run, blobs) for trial in sorted(plan.trials, key=lambda t: t.key)]
+    graded, blocks = _admitted(
+        [_graded(trial, run, blobs) for trial in sorted(plan.trials, key=lambda t: t.key)]
+    )
     return RunReport(
         run_id=run.started.run_id,
         plan_sha256=run.started.plan_sha256,
@@ -64,7 +83,7 @@ def build_report(folder: Path) -> RunReport:
         source_revision=plan.source_revision,
         source_dirty=plan.source_dirty,
         diagnostic=plan.diagnostic,
-        complete=all(item.verdict is not None for item in graded),
+        complete=all(item.record.final is not None for item in graded),
         arms=tuple(
             _arm(
                 agent.name,
@@ -79,16 +98,17 @@ def build_report(folder: Path) -> RunReport:
             for condition in plan.conditions
         ),
         trials=tuple(_row(item) for item in graded),
+        inadmissible_blocks=blocks,
         wall_ms=sum(end.wall_ms for end in run.ended),
         container_ms=sum(item.container_ms for item in graded),
         workers=run.started.workers,
-        limitations=limitations(plan),
+        limitations=limitations(plan, blocks),
     )
 
 
 def _graded(trial: Trial, run: RunRecord, blobs: BlobStore) -> Graded:
     record = run.trial(trial.key)
-    attempt = record.completed
+    attempt = record.graded
     if attempt is None or attempt.ended is None:
         return Graded(trial, record, None, None)
     verdict = Verdict.parse(
@@ -112,14 +132,38 @@ def _graded(trial: Trial, run: RunRecord, blobs: BlobStore) -> Graded:
     return Graded(trial, record, verdict, injection)
 
 
-def _arm(agent: str, condition_id: str, items: list[Graded]) -> ArmRow:
+def _admitted(found: list[Graded]) -> tuple[list[Graded], tuple[Block, ...]]:
+    """Marks the trials of inadmissible blocks as dropped, in every arm."""
+    blocks = inadmissible_blocks(found)
+    gone = {(block.task_id, block.epoch) for block in blocks}
+    marked = [replace(i, dropped=(i.trial.task_id, i.trial.epoch) in gone) for i in found]
+    return marked, blocks
+
+
+def inadmissible_blocks(items: list[Graded]) -> tuple[Block, ...]:
+    """Returns the task x epoch blocks in which the harness broke its promise to at least one arm."""
+    because: dict[tuple[str, int], list[str]] = {}
+    for item in items:
+        if item.last is not None and item.last.outcome is Outcome.INADMISSIBLE:
+            block = because.setdefault((item.trial.task_id, item.trial.epoch), [])
+            block.append(f"{item.trial.key}: {item.last.error or 'no text recorded'}")
+    return tuple(
+        Block(task_id=task_id, epoch=epoch, because=tuple(texts))
+        for (task_id, epoch), texts in sorted(because.items())
+    )
+
+
+def _arm(agent: str, condition_id: str, everything: list[Graded]) -> ArmRow:
+    items = [item for item in everything if not item.dropped]
     verdicts = [item.verdict for item in items if item.verdict is not None]
     reasons = Counter(v.failure_reason for v in verdicts if v.failure_reason is not None)
-    attempts = [attempt for item in items for attempt in item.record.attempts]
+    attempts = [attempt for item in everything for attempt in item.record.attempts]
+    outcomes = Counter(a.ended.outcome for a in attempts if a.ended)
     return ArmRow(
         agent=agent,
         condition_id=condition_id,
-        trials=len(items),
+        trials=len(everything),
+        dropped=len(everything) - len(items),
         verdicts=len(verdicts),
         resolved=Count(passed=sum(v.resolved for v in verdicts), of=len(verdicts)),
         fail_to_pass=_sum(
@@ -132,7 +176,11 @@ def _arm(agent: str, condition_id: str, items: list[Graded]) -> ArmRow:
         failure_counts=_counts({r: n for r, n in reasons.items() if r not in MEMORY_REASONS}),
         memory_failure_counts=_counts({r: n for r, n in reasons.items() if r in MEMORY_REASONS}),
         attempts=len(attempts),
-        infra_errors=sum(1 for a in attempts if a.ended and a.ended.outcome == "infra_error"),
+        outcomes=tuple(
+            OutcomeCount(outcome=outcome, attempts=outcomes[outcome])
+            for outcome in Outcome
+            if outcomes[outcome]
+        ),
     )
 
 
@@ -146,18 +194,15 @@ def _counts(reasons: dict[FailureReason, int]) -> tuple[ReasonCount, ...]:
 
 def _row(item: Graded) -> TrialRow:
     verdict = item.verdict
-    last = next((a.ended for a in reversed(item.record.attempts) if a.ended), None)
+    last = item.last
     return TrialRow(
         trial=item.trial.key,
         task_id=item.trial.task_id,
         condition_id=item.trial.condition_id,
         agent=item.trial.agent,
         epoch=item.trial.epoch,
-        status="no_verdict"
-        if verdict is None
-        else "resolved"
-        if verdict.resolved
-        else "unresolved",
+        status=_status(item),
+        outcome=last.outcome if last else None,
         failure_reason=verdict.failure_reason if verdict else None,
         why=why(verdict) if verdict else (last.error if last and last.error else "not run yet"),
         memory_tokens=item.injection.tokens if item.injection else None,
@@ -168,9 +213,22 @@ def _row(item: Graded) -> TrialRow:
     )
 
 
-def limitations(plan: Plan) -> tuple[str, ...]:
+def _status(item: Graded) -> Literal["resolved", "unresolved", "dropped", "no_verdict"]:
+    if item.dropped:
+        return "dropped"
+    if item.verdict is None:
+        return "no_verdict"
+    return "resolved" if item.verdict.resolved else "unresolved"
+
+
+def limitations(plan: Plan, blocks: tuple[Block, ...] = ()) -> tuple[str, ...]:
     """Returns what a run of this plan does not show, in words."""
     said = []
+    if blocks:
+        share = 100 * len(blocks) / (len(plan.tasks) * plan.epochs)
+        said.append(
+            f"{len(blocks)} of {len(plan.tasks) * plan.epochs} task x epoch blocks ({share:.0f} %) were inadmissible and are left out of every arm's rates: the harness broke its promise in them."
+        )
     if plan.diagnostic:
         said.append(
             "Scripted agents know the answer: this run shows that the wiring works, not that memory helps a model."

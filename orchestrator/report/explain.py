@@ -10,6 +10,9 @@ def why(verdict: Verdict) -> str:
     if verdict.resolved:
         return "all hidden tests and the base suite pass"
     parts = []
+    if verdict.misconduct:
+        said = next(v for v in verdict.violations if v.rule == "misconduct")
+        return f"misconduct ({said.subject}): {said.detail}; its tests were not run"
     if not verdict.within_limits:
         parts.append("the agent was stopped at a limit")
     if verdict.violations:
@@ -20,9 +23,13 @@ def why(verdict: Verdict) -> str:
         parts.append("the result does not compile")
     else:
         parts += _tallies(verdict)
+    memory = verdict.fail_to_pass_memory
+    if not verdict.compiled or memory.passed == memory.expected:
+        # Nothing that a memory test asks for went wrong: the facts explain nothing here.
+        return "; ".join(parts)
     if verdict.facts_missing:
         parts.append(f"fact {', '.join(verdict.facts_missing)} was not in the injected text")
-    elif verdict.facts_delivered and not verdict.fail_to_pass_memory.passed:
+    elif verdict.facts_delivered:
         parts.append("every fact was in the injected text")
     return "; ".join(parts)
 

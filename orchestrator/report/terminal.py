@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from orchestrator.model.report import Count, RunReport
+from orchestrator.model.outcome import Outcome
+from orchestrator.model.report import ArmRow, Count, RunReport
 
 HEADERS = ("agent", "condition", "resolved", "F2P", "memory F2P", "P2P", "memory tokens", "wall s")
 
@@ -13,8 +14,7 @@ def render_table(report: RunReport) -> str:
         (
             arm.agent,
             arm.condition_id,
-            f"{arm.resolved.passed}/{arm.trials}"
-            + ("" if arm.verdicts == arm.trials else f" ({arm.trials - arm.verdicts} open)"),
+            _resolved(arm),
             _count(arm.fail_to_pass),
             _count(arm.fail_to_pass_memory),
             _count(arm.pass_to_pass),
@@ -33,6 +33,43 @@ def render_table(report: RunReport) -> str:
     return "\n".join(lines)
 
 
+def _resolved(arm: ArmRow) -> str:
+    counted = arm.trials - arm.dropped
+    left = counted - arm.verdicts
+    notes = [f"{left} open"] * bool(left) + [f"{arm.dropped} dropped"] * bool(arm.dropped)
+    return f"{arm.resolved.passed}/{counted}" + (f" ({', '.join(notes)})" if notes else "")
+
+
+def render_outcomes(report: RunReport) -> str:
+    """Returns one line for each arm with an attempt that did not simply complete; else nothing."""
+    lines = []
+    for arm in report.arms:
+        told = [
+            f"{count.attempts} {count.outcome.value}"
+            for count in arm.outcomes
+            if count.outcome is not Outcome.COMPLETED
+        ]
+        if told:
+            lines.append(
+                f"  {arm.agent} under {arm.condition_id}: {', '.join(told)} of {arm.attempts} attempts"
+            )
+    return "Attempts that did not simply complete:\n" + "\n".join(lines) if lines else ""
+
+
+def render_blocks(report: RunReport) -> str:
+    """Returns the dropped blocks with their reasons; else nothing."""
+    lines = [
+        f"  {block.task_id} e{block.epoch}: {text}"
+        for block in report.inadmissible_blocks
+        for text in block.because
+    ]
+    return (
+        "Inadmissible, so dropped from the rates of every arm:\n" + "\n".join(lines)
+        if lines
+        else ""
+    )
+
+
 def render_report(report: RunReport) -> str:
     """Returns table, reasons of unresolved trials worth a look, and what the run does not show."""
     parts = [render_table(report)]
@@ -47,6 +84,7 @@ def render_report(report: RunReport) -> str:
             "Unresolved with memory, or without a verdict:\n"
             + "\n".join(f"  {t.trial}: {t.why}" for t in told)
         )
+    parts += [text for text in (render_outcomes(report), render_blocks(report)) if text]
     per_trial = report.wall_ms * report.workers
     if report.container_ms:
         parts.append(

@@ -57,9 +57,9 @@ def documents(run: Path) -> dict[str, str]:
     """Digest of every verdict and harvest of a run, by trial."""
     record = replay(read_entries(run / "ledger.jsonl")[0])
     return {
-        f"{key} {stage}": trial.completed.stages[stage].document_sha256
+        f"{key} {stage}": trial.graded.stages[stage].document_sha256
         for key, trial in record.trials.items()
-        if trial.completed
+        if trial.graded
         for stage in (Stage.GRADE, Stage.HARVEST, Stage.INJECT)
     }
 
