@@ -14,6 +14,7 @@ from typing import Literal, Protocol
 from orchestrator.model.condition import Condition
 from orchestrator.model.memory import Remembered
 from orchestrator.model.plan import TaskPin
+from orchestrator.model.resources import Resources
 from orchestrator.model.task import History, Rehearsal
 from orchestrator.model.verdict import Change, LeftOut
 
@@ -116,6 +117,9 @@ class Workspace(Protocol):
 
     def harvest(self) -> HarvestOutcome:
         """Reads the work area after `act`; raises if the agent could still write."""
+
+    def resources(self) -> Resources | None:
+        """What the agent's container used, by the kernel's account; None if it could not be read."""
 
     def container_ms(self) -> int:
         """Wall time so far in which a container step was under way, in milliseconds."""

@@ -9,6 +9,7 @@ from pydantic import Field, model_validator
 
 from orchestrator.model.base import Closed, Document, Sha256, Slug, Text, UtcTime
 from orchestrator.model.outcome import GRADED, MAY_BE_GRADED, Outcome
+from orchestrator.model.resources import Resources
 
 
 class Stage(StrEnum):
@@ -67,6 +68,7 @@ class StageDone(Closed):
     artifacts: tuple[Artifact, ...]
     wall_ms: int = Field(ge=0)
     container_ms: int = Field(ge=0)
+    resources: Resources | None = None
 
 
 class AttemptEnded(Closed):
@@ -80,6 +82,7 @@ class AttemptEnded(Closed):
     error_reference: str | None
     error: str | None
     evidence: Artifact | None = None
+    resources: Resources | None = None
     wall_ms: int = Field(ge=0)
     container_ms: int = Field(ge=0)
 

@@ -8,6 +8,7 @@ from pydantic import Field
 
 from orchestrator.model.base import Closed, Document, Sha256, Slug, Text
 from orchestrator.model.outcome import Outcome
+from orchestrator.model.resources import ArmResources, Resources
 from orchestrator.model.verdict import FailureReason
 
 
@@ -62,6 +63,7 @@ class ArmRow(Closed):
     memory_failure_counts: tuple[ReasonCount, ...]
     attempts: int = Field(ge=0)
     outcomes: tuple[OutcomeCount, ...]
+    resources: ArmResources
 
 
 class TrialRow(Closed):
@@ -81,6 +83,7 @@ class TrialRow(Closed):
     attempts: int = Field(ge=0)
     wall_ms: int = Field(ge=0)
     container_ms: int = Field(ge=0)
+    resources: Resources | None
 
 
 class RunReport(Document):

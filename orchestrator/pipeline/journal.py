@@ -14,6 +14,7 @@ from orchestrator.ledger.chain import Ledger
 from orchestrator.ledger.history import AttemptRecord
 from orchestrator.model.base import Document
 from orchestrator.model.record import Artifact, Stage, StageDone
+from orchestrator.model.resources import Resources
 
 D = TypeVar("D", bound=Document)
 
@@ -37,6 +38,8 @@ class Journal:
         self._artifacts: list[Artifact] = []
         self._container_ms = 0
         self.container_ms_total = 0
+        known = [done.resources for done in self._recorded.values() if done.resources]
+        self.resources: Resources | None = known[-1] if known else None
 
     def has(self, stage: Stage) -> bool:
         """Tells whether a stage was recorded by an earlier process."""
@@ -64,6 +67,10 @@ class Journal:
             return None
         return kind.parse(self.blobs.get(done.document_sha256), where=f"{self.trial} {stage.value}")
 
+    def used(self, resources: Resources | None) -> None:
+        """Notes what the attempt used so far; the stages that change it record it."""
+        self.resources = resources or self.resources
+
     def document_sha256(self, stage: Stage) -> str:
         """Returns the digest of a recorded stage's document."""
         return self._recorded[stage].document_sha256
@@ -90,6 +97,7 @@ class Journal:
             artifacts=tuple(self._artifacts),
             wall_ms=monotonic_ms() - began,
             container_ms=self._container_ms,
+            resources=self.resources if stage in {Stage.ACT, Stage.HARVEST} else None,
         )
         self._ledger.append(done)
         self._recorded[stage] = done

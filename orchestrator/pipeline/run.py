@@ -233,6 +233,7 @@ class Run:
             error_reference=None if fault is None else reference,
             error=None if fault is None else f"{type(fault).__name__}: {fault}"[:2000],
             evidence=journal.evidence(seen) if seen else None,
+            resources=journal.resources,
             wall_ms=wall_ms,
             container_ms=journal.container_ms_total,
         )

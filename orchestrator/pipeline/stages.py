@@ -116,6 +116,7 @@ def act(bench: Bench, journal: Journal, injection: Injection) -> Acted:
         driver.launch(final_prompt(injection, bench.task.brief.prompt), bench.task.rehearsal)
     )
     journal.spent(workspace.container_ms() - before_ms)
+    journal.used(workspace.resources())
     return Acted(
         agent=bench.trial.agent,
         ended=outcome.ended,
@@ -132,6 +133,7 @@ def harvest(bench: Bench, journal: Journal) -> Harvest:
     before_ms = workspace.container_ms()
     outcome = workspace.harvest()
     journal.spent(workspace.container_ms() - before_ms)
+    journal.used(workspace.resources())
     return Harvest(
         pinned_tree=bench.pin.tree,
         tree=outcome.tree,

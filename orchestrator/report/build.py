@@ -25,6 +25,7 @@ from orchestrator.model.report import (
     RunReport,
     TrialRow,
 )
+from orchestrator.model.resources import add_up
 from orchestrator.model.verdict import MEMORY_REASONS, FailureReason, Tally, Verdict
 from orchestrator.report.explain import why
 
@@ -181,6 +182,7 @@ def _arm(agent: str, condition_id: str, everything: list[Graded]) -> ArmRow:
             for outcome in Outcome
             if outcomes[outcome]
         ),
+        resources=add_up([a.ended.resources for a in attempts if a.ended and a.ended.resources]),
     )
 
 
@@ -210,6 +212,7 @@ def _row(item: Graded) -> TrialRow:
         attempts=len(item.record.attempts),
         wall_ms=item.wall_ms,
         container_ms=item.container_ms,
+        resources=last.resources if last else None,
     )
 
 

@@ -56,6 +56,25 @@ def render_outcomes(report: RunReport) -> str:
     return "Attempts that did not simply complete:\n" + "\n".join(lines) if lines else ""
 
 
+def render_resources(report: RunReport) -> str:
+    """Returns one line for each arm that ran out of memory, CPU time or processes; else nothing."""
+    lines = []
+    for arm in report.arms:
+        used = arm.resources
+        told = [
+            f"{used.oom_attempts} out of memory" if used.oom_attempts else "",
+            f"{used.throttled_attempts} throttled ({used.throttled_ms} ms of {used.cpu_ms} ms CPU time)"
+            if used.throttled_ms
+            else "",
+            f"{used.forks_refused} forks refused" if used.forks_refused else "",
+        ]
+        if any(told):
+            lines.append(
+                f"  {arm.agent} under {arm.condition_id}: {', '.join(filter(None, told))}; of {used.measured} attempts, peak {used.memory_peak_bytes / 1024**2:.0f} MiB"
+            )
+    return "Held up by their limits:\n" + "\n".join(lines) if lines else ""
+
+
 def render_blocks(report: RunReport) -> str:
     """Returns the dropped blocks with their reasons; else nothing."""
     lines = [
@@ -84,7 +103,8 @@ def render_report(report: RunReport) -> str:
             "Unresolved with memory, or without a verdict:\n"
             + "\n".join(f"  {t.trial}: {t.why}" for t in told)
         )
-    parts += [text for text in (render_outcomes(report), render_blocks(report)) if text]
+    sections = (render_outcomes(report), render_blocks(report), render_resources(report))
+    parts += [text for text in sections if text]
     per_trial = report.wall_ms * report.workers
     if report.container_ms:
         parts.append(

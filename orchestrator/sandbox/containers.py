@@ -5,18 +5,23 @@ A limit ends a container by killing it; nothing here ever relies on ending a cli
 
 from __future__ import annotations
 
+import contextlib
+import time
 from types import TracebackType
 from typing import Any, Self
 
 import docker
 from docker.errors import APIError, ImageNotFound, NotFound
 
+from orchestrator.core.clock import unix_time_text
 from orchestrator.core.errors import EnvironmentMissing, MemtrialError
 from orchestrator.sandbox.harden import Profile, create_options
-from orchestrator.sandbox.streams import Stream
+from orchestrator.sandbox.streams import DeadlinePassed, Stream
 from orchestrator.sandbox.timing import StepClock
 
 API_TIMEOUT_S = 120
+# What ends or holds up a container from outside. Ours are sent only after a limit was hit.
+FOREIGN_EVENTS = ("kill", "stop", "restart", "pause")
 
 
 class EngineFault(MemtrialError):
@@ -111,6 +116,22 @@ class Container:
             )
         return code, bool(state.get("OOMKilled"))
 
+    def meddled(self) -> tuple[str, ...]:
+        """Returns what somebody else did to the container, by the engine's own log of events.
+
+        An ended container cannot tell an agent that ended itself from one that was ended from outside;
+        the engine can: only the latter has one of these events.
+        """
+        filters = {"container": self.id, "event": list(FOREIGN_EVENTS)}
+        try:
+            # Fractions of a second, which the engine takes and the client's types do not know.
+            now: Any = unix_time_text()
+            events = self._client.api.events(since=1, until=now, filters=filters, decode=True)
+            with contextlib.closing(events):
+                return tuple(str(event.get("Action", "")) for event in events)
+        except (APIError, OSError) as error:
+            raise _fault(f"ask what became of the {self._role} container", error) from error
+
     def begin_exec(
         self,
         argv: tuple[str, ...],
@@ -152,6 +173,29 @@ class Container:
         except (APIError, OSError) as error:
             raise _fault(f"run a program in the {self._role} container", error) from error
         return str(made["Id"])
+
+    def output_of(self, argv: tuple[str, ...], *, timeout_s: int) -> str:
+        """Runs a small trusted program in a trusted container and returns its output.
+
+        Raises:
+            EngineFault: it failed or took too long.
+        """
+        exec_id, stream = self.begin_exec(argv, user="", environment={})
+        said = bytearray()
+        try:
+            while (piece := stream.chunk(time.monotonic() + timeout_s)) is not None:
+                said += piece[1][:4096]
+        except DeadlinePassed:
+            said += b" (no end)"
+        finally:
+            stream.close()
+        if (code := self.exec_exit_code(exec_id)) != 0:
+            raise EngineFault(
+                "trusted-program-failed",
+                f"{argv[0]} in the {self._role} container: expected exit 0, found {code}: {said.decode(errors='replace')[:300]}",
+                hint="run `memtrial doctor`, then `memtrial resume`",
+            )
+        return said.decode("ascii", "replace")
 
     def exec_exit_code(self, exec_id: str) -> int | None:
         """Returns the exit code that the engine saw, or None while the program runs."""

@@ -20,10 +20,12 @@ from pydantic import TypeAdapter
 
 from orchestrator.core.errors import IntegrityError
 from orchestrator.model.plan import TaskPin
+from orchestrator.model.resources import Resources
 from orchestrator.model.verdict import Change, LeftOut
 from orchestrator.protocols import ActOutcome, HarvestOutcome, Inventory, Launch
 from orchestrator.sandbox.containers import Container, EngineFault
 from orchestrator.sandbox.harden import agent_profile, harvester_profile, volume_options
+from orchestrator.sandbox.meter import Meter, reader
 from orchestrator.sandbox.streams import DeadlinePassed
 from orchestrator.sandbox.timing import StepClock
 
@@ -47,6 +49,8 @@ class DockerWorkspace:
         self._harvester: Future[Container] | None = None
         self._pool = ThreadPoolExecutor(max_workers=1, thread_name_prefix="harvester")
         self._inventory: Inventory | None = None
+        self._meter: Meter | None = None
+        self._resources: Resources | None = None
         self._ended = False
 
     @property
@@ -57,6 +61,15 @@ class DockerWorkspace:
                 "workspace-not-open", "the workspace was not opened", hint="run `memtrial resume`"
             )
         return self._inventory
+
+    @property
+    def agent_id(self) -> str | None:
+        """The engine's id of the agent's container while there is one."""
+        return self._agent.id if self._agent else None
+
+    def resources(self) -> Resources | None:
+        """What the agent's container used; complete after `harvest`, None if it could not be read."""
+        return self._resources
 
     def container_ms(self) -> int:
         """Wall time so far with a container step under way, in milliseconds."""
@@ -126,12 +139,14 @@ class DockerWorkspace:
             "stdin_base64": base64.b64encode(launch.stdin).decode("ascii"),
         }
         with self._clock.step():
-            ended, output, truncated = self._collect(frame)
-            if ended != "exited":
-                self._agent.detach()
-                self._agent.kill()
-            code, out_of_memory = self._agent.wait()
-            self._agent.remove()
+            self._meter = Meter(reader(self._client, self._agent.id))
+            self._meter.start()
+            try:
+                ended, output, truncated = self._collect(frame)
+                code, out_of_memory = self._end(self._agent, by_itself=ended == "exited")
+            finally:
+                self._meter.stop()
+            self._resources = self._meter.resources(oom_killed=out_of_memory)
         self._ended = True
         if out_of_memory:
             ended = "oom_killed"
@@ -141,6 +156,27 @@ class DockerWorkspace:
             output=output,
             output_truncated=truncated,
         )
+
+    @staticmethod
+    def _end(agent: Container, *, by_itself: bool) -> tuple[int, bool]:
+        """Makes sure that the agent's container is gone; returns its exit code and whether memory ran out.
+
+        Raises:
+            EngineFault: somebody else ended it or held it up, so its end says nothing about the agent.
+        """
+        if not by_itself:
+            agent.detach()
+            agent.kill()
+        code, out_of_memory = agent.wait()
+        foreign = agent.meddled() if by_itself else ()
+        agent.remove()
+        if foreign:
+            raise EngineFault(
+                "container-ended-from-outside",
+                f"expected the agent's container to end by itself or by us, found {', '.join(foreign)} from outside",
+                hint="leave the containers of a run alone; `memtrial resume` repeats the trial",
+            )
+        return code, out_of_memory
 
     def _collect(self, frame: dict[str, object]) -> tuple[str, bytes, bool]:
         """Sends the payload and reads the agent's output to its end or to a limit."""
@@ -171,6 +207,7 @@ class DockerWorkspace:
             )
         with self._clock.step():
             harvester = self._harvester.result()
+            self._measure_work(harvester)
             harvester.stream.send_frame(
                 {"pinned_tree": self._task.tree, "max_diff_bytes": self._task.limits.diff_bytes}
             )
@@ -198,6 +235,19 @@ class DockerWorkspace:
             diff_truncated=bool(answer["diff_truncated"]),
             changes=_CHANGES.validate_json(json.dumps(answer["changes"])),
             left_out=_LEFT_OUT.validate_json(json.dumps(answer["left_out"])),
+        )
+
+    def _measure_work(self, harvester: Container) -> None:
+        """Asks the file system of the work area how much of it is used; nobody can write to it any more."""
+        if self._resources is None:
+            return
+        said = harvester.output_of(("stat", "-f", "-c", "%S %b %f %c %d", "/work"), timeout_s=30)
+        block_bytes, blocks, free, inodes, inodes_free = map(int, said.split())
+        self._resources = self._resources.model_copy(
+            update={
+                "work_bytes": (blocks - free) * block_bytes,
+                "work_inodes": inodes - inodes_free,
+            }
         )
 
     def abort(self) -> None:

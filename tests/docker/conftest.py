@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -12,7 +13,7 @@ from orchestrator.pipeline.options import PlanRequest
 from orchestrator.pipeline.setup import make_plan
 from orchestrator.sandbox.adapter import DockerSandbox, EngineClient
 from orchestrator.sandbox.engine import connect
-from orchestrator.sandbox.identity import installation_id
+from orchestrator.sandbox.identity import LABEL_OWNER, installation_id, owner_is_alive, this_owner
 
 
 @pytest.fixture(scope="session")
@@ -31,11 +32,21 @@ def sandbox(client: EngineClient) -> DockerSandbox:
 
 
 def ours(client: EngineClient) -> dict[str, set[str]]:
+    """Returns our objects but those of another process that is alive: it may be at work beside us."""
     label = {"label": "memtrial=trial"}
+
+    def names(items: list[dict[str, Any]], name: str) -> set[str]:
+        owners = {item[name]: (item.get("Labels") or {}).get(LABEL_OWNER, "") for item in items}
+        return {
+            found
+            for found, owner in owners.items()
+            if owner == this_owner() or not owner_is_alive(owner)
+        }
+
     return {
-        "containers": {c["Id"] for c in client.api.containers(all=True, filters=label)},
-        "volumes": {v["Name"] for v in client.api.volumes(filters=label)["Volumes"] or []},
-        "networks": {n["Id"] for n in client.api.networks(filters=label)},
+        "containers": names(client.api.containers(all=True, filters=label), "Id"),
+        "volumes": names(client.api.volumes(filters=label)["Volumes"] or [], "Name"),
+        "networks": names(client.api.networks(filters=label), "Id"),
     }
 
 

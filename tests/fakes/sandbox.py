@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from orchestrator.model.plan import TaskPin
+from orchestrator.model.resources import Resources
 from orchestrator.protocols import (
     ActOutcome,
     HarvestOutcome,
@@ -53,6 +54,9 @@ class FakeWorkspace:
             tree=self.task.tree, diff=b"", diff_truncated=False, changes=(), left_out=()
         )
 
+    def resources(self) -> Resources | None:
+        return self.sandbox.used
+
     def container_ms(self) -> int:
         return 0
 
@@ -63,6 +67,7 @@ class FakeSandbox:
 
     fault: Fault = lambda trial, step: None
     ended: Literal["exited", "time_limit", "output_limit", "oom_killed"] = "exited"
+    used: Resources | None = None
     opened: list[str] = field(default_factory=list)
 
     @contextmanager

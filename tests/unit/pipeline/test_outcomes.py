@@ -10,6 +10,7 @@ from orchestrator.core.errors import BudgetExhausted, Inadmissible, IntegrityErr
 from orchestrator.ledger.chain import read_entries
 from orchestrator.ledger.history import replay
 from orchestrator.model.outcome import Outcome
+from orchestrator.model.resources import Resources
 from orchestrator.pipeline.run import Run
 from orchestrator.report.build import build_report
 from orchestrator.report.terminal import render_report
@@ -166,3 +167,55 @@ def test_an_inadmissible_trial_is_never_tried_again(make_plan, run_with):
     again = Run.resume(run.folder)
     assert again.pending() == []
     again.close()
+
+
+USED = Resources(
+    source="cgroup-v2",
+    samples=3,
+    memory_peak_bytes=90 * 1024**2,
+    memory_peak_exact=True,
+    cpu_ms=400,
+    throttled_ms=0,
+    periods=5,
+    throttled_periods=0,
+    pids_peak=7,
+    pids_peak_exact=False,
+    forks_refused=0,
+    oom_kills=0,
+    work_bytes=4096,
+    work_inodes=12,
+)
+
+
+def test_an_arm_that_met_no_limit_has_figures_and_no_line(make_plan, run_with):
+    run = run_with(make_plan(**ONE), FakeSandbox(used=USED))
+    report = build_report(run.folder)
+    assert report.trials[0].resources == USED
+    assert (
+        report.arms[0].resources.memory_peak_bytes,
+        report.arms[0].resources.work_inodes_max,
+    ) == (
+        90 * 1024**2,
+        12,
+    )
+    assert "Held up" not in render_report(report)
+
+
+@pytest.mark.parametrize(
+    ("change", "line"),
+    [
+        ({"oom_kills": 1}, "noop under no_memory: 1 out of memory; of 1 attempts, peak 90 MiB"),
+        ({"throttled_ms": 70}, "1 throttled (70 ms of 400 ms CPU time)"),
+        ({"forks_refused": 3}, "3 forks refused"),
+    ],
+)
+def test_an_arm_that_was_held_up_by_a_limit_is_visible(make_plan, run_with, change, line):
+    run = run_with(make_plan(**ONE), FakeSandbox(used=USED.model_copy(update=change)))
+    assert line in render_report(build_report(run.folder))
+
+
+def test_what_an_attempt_used_is_kept_when_it_fails_after_the_agents_end(make_plan, run_with):
+    fault = fails(IntegrityError, at="verify", times=1)
+    run = run_with(make_plan(**ONE), FakeSandbox(fault, used=USED))
+    (attempts,) = ends(run).values()
+    assert [a.resources for a in attempts] == [USED, USED]
