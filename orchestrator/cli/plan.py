@@ -99,6 +99,7 @@ def request_from(arguments: argparse.Namespace) -> PlanRequest:
 def run(arguments: argparse.Namespace) -> int:
     """Makes, checks and writes the plan."""
     from orchestrator.core.files import write_atomic
+    from orchestrator.model.symmetry import PARTS
     from orchestrator.pipeline.setup import make_plan
 
     request = request_from(arguments)
@@ -117,6 +118,10 @@ def run(arguments: argparse.Namespace) -> int:
         "agents": [agent.name for agent in plan.agents],
         "epochs": plan.epochs,
         "diagnostic": plan.diagnostic,
+        "symmetry": {
+            "arms": len(plan.arms),
+            "equal_across_conditions": list(PARTS),
+        },
         "dry_run": bool(arguments.dry_run),
     }
     if not arguments.dry_run:
@@ -126,6 +131,9 @@ def run(arguments: argparse.Namespace) -> int:
         return 0
     render.text(
         f"{len(plan.trials)} trials: {len(plan.tasks)} tasks x {len(plan.conditions)} conditions x {len(plan.agents)} agents x {plan.epochs} epochs"
+    )
+    render.text(
+        f"symmetry: equal {', '.join(PARTS)} in all {len(plan.conditions)} conditions of each task"
     )
     render.text(f"plan sha256 {plan.digest_sha256()}")
     render.text(

@@ -8,6 +8,7 @@ from pydantic import Field, model_validator
 
 from orchestrator.model.base import Closed, Document, GitId, ImageId, Sha256, Slug, Text
 from orchestrator.model.condition import Condition
+from orchestrator.model.symmetry import ArmSetting, arm_setting, inequality, unequal_budgets
 from orchestrator.model.task import Limits, TaskDigests
 
 
@@ -95,6 +96,7 @@ class Plan(Document):
     tasks: tuple[TaskPin, ...] = Field(min_length=1)
     profile_sha256: Sha256
     retry: Retry
+    arms: tuple[ArmSetting, ...] = Field(min_length=1)
     trials: tuple[Trial, ...] = Field(min_length=1)
 
     @model_validator(mode="after")
@@ -115,6 +117,28 @@ class Plan(Document):
             raise ValueError("a plan with a scripted agent is diagnostic")
         return self
 
+    @model_validator(mode="after")
+    def _arms_are_equal(self) -> Self:
+        named = [(arm.task_id, arm.condition_id) for arm in self.arms]
+        cells = [(task.digests.id, c.id) for task in self.tasks for c in self.conditions]
+        if named != cells:
+            raise ValueError("arms must be exactly tasks x conditions, in that order")
+        unequal = inequality(self.arms) or unequal_budgets(self.conditions)
+        if unequal:
+            raise ValueError(unequal)
+        for arm in self.arms:
+            if arm != self.setting(arm.task_id, arm.condition_id):
+                raise ValueError(
+                    f"task {arm.task_id}: the setting of {arm.condition_id} is not what the plan's pins give"
+                )
+        return self
+
+    def setting(self, task_id: str, condition_id: str) -> ArmSetting:
+        """Returns the setting of an arm as the pins of this plan give it."""
+        return setting_of(
+            self.task(task_id), condition_id, self.agents, self.retry, self.profile_sha256
+        )
+
     def task(self, task_id: str) -> TaskPin:
         """Returns the pin of a task of this plan."""
         return next(task for task in self.tasks if task.digests.id == task_id)
@@ -126,3 +150,22 @@ class Plan(Document):
     def agent(self, name: str) -> AgentPin:
         """Returns the pin of an agent of this plan."""
         return next(agent for agent in self.agents if agent.name == name)
+
+
+def setting_of(
+    task: TaskPin,
+    condition_id: str,
+    agents: tuple[AgentPin, ...],
+    retry: Retry,
+    profile_sha256: str,
+) -> ArmSetting:
+    """Returns the setting of one arm of a task; nothing in it depends on the condition."""
+    return arm_setting(
+        task.digests.id,
+        condition_id,
+        limits=task.limits,
+        images=(task.agent_image, task.verifier_image),
+        agents=agents,
+        caps={"retry": retry.model_dump(mode="json")},
+        environment={"profile_sha256": profile_sha256, "commit": task.commit, "tree": task.tree},
+    )

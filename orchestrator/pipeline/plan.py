@@ -11,9 +11,19 @@ from pathlib import Path
 
 from orchestrator.agents.scripted import driver_for
 from orchestrator.core.canonical import sha256_hex
-from orchestrator.core.errors import UsageError
+from orchestrator.core.errors import DocumentError, UsageError
 from orchestrator.model.condition import Condition
-from orchestrator.model.plan import AgentPin, CuratedPin, ImagePin, Plan, Retry, TaskPin, Trial
+from orchestrator.model.plan import (
+    AgentPin,
+    CuratedPin,
+    ImagePin,
+    Plan,
+    Retry,
+    TaskPin,
+    Trial,
+    setting_of,
+)
+from orchestrator.model.symmetry import ArmSetting, inequality, unequal_budgets
 from orchestrator.pipeline.options import PlanRequest
 from orchestrator.sandbox.harden import profile_sha256
 from orchestrator.sources.loader import (
@@ -50,6 +60,7 @@ def build_plan(
     tasks = _tasks(request, fixtures)
     agents = _agents(request, images)
     curated = any(condition.adapter == "curated" for condition in conditions)
+    pins = tuple(_task_pin(task, image_pins) for task in tasks)
     revision, dirty = source_revision()
     return Plan(
         suite=request.suite,
@@ -65,11 +76,35 @@ def build_plan(
         agents=agents,
         conditions=conditions,
         curated=tuple(_curated_pin(fixtures, task) for task in tasks) if curated else (),
-        tasks=tuple(_task_pin(task, image_pins) for task in tasks),
+        tasks=pins,
         profile_sha256=profile_sha256(),
         retry=RETRY,
+        arms=equal_arms(pins, conditions, agents),
         trials=_trials(request, tasks, conditions, agents),
     )
+
+
+def equal_arms(
+    tasks: tuple[TaskPin, ...], conditions: tuple[Condition, ...], agents: tuple[AgentPin, ...]
+) -> tuple[ArmSetting, ...]:
+    """Returns the setting of every arm.
+
+    Raises:
+        DocumentError: two arms of a task would differ in more than their memory.
+    """
+    arms = tuple(
+        setting_of(task, condition.id, agents, RETRY, profile_sha256())
+        for task in tasks
+        for condition in conditions
+    )
+    unequal = inequality(arms) or unequal_budgets(conditions)
+    if unequal:
+        raise DocumentError(
+            "arms-unequal",
+            unequal,
+            hint="give all arms of a task the same limits, image, agent, caps, environment and budget",
+        )
+    return arms
 
 
 def _check_phase(request: PlanRequest) -> None:

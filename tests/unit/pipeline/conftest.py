@@ -10,7 +10,7 @@ import pytest
 
 from orchestrator.memory.none import NoMemoryAdapter
 from orchestrator.memory.tokens import TokenCounter
-from orchestrator.model.plan import ImagePin, Plan, Retry
+from orchestrator.model.plan import ImagePin, Plan, Retry, setting_of
 from orchestrator.pipeline.options import PlanRequest
 from orchestrator.pipeline.plan import build_plan
 from orchestrator.pipeline.run import Run
@@ -33,7 +33,21 @@ def make_plan(fixtures: Path) -> Callable[..., Plan]:
             images=ROOT / "images",
             image_pins=lambda _: (IMAGE, IMAGE),
         )
-        return plan.model_copy(update={"retry": AT_ONCE})
+        return plan.model_copy(
+            update={
+                "retry": AT_ONCE,
+                "arms": tuple(
+                    setting_of(
+                        plan.task(arm.task_id),
+                        arm.condition_id,
+                        plan.agents,
+                        AT_ONCE,
+                        plan.profile_sha256,
+                    )
+                    for arm in plan.arms
+                ),
+            }
+        )
 
     return make
 
