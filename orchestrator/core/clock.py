@@ -20,6 +20,11 @@ def run_stamp() -> str:
     return datetime.fromtimestamp(time.time(), tz=UTC).strftime("%Y%m%dT%H%M%SZ")
 
 
+def unix_time_s() -> float:
+    """Returns the present time in seconds since 1970."""
+    return time.time()
+
+
 def unix_time_text() -> str:
     """Returns the present time in seconds since 1970 with six decimals, as an engine's events have it."""
     return f"{time.time():.6f}"

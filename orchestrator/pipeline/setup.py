@@ -34,6 +34,7 @@ from orchestrator.pipeline.stages import Bench
 from orchestrator.protocols import MemoryAdapter
 from orchestrator.sandbox.adapter import DockerSandbox, EngineClient
 from orchestrator.sandbox.base import ensure_base
+from orchestrator.sandbox.containers import EngineFault
 from orchestrator.sandbox.engine import connect, describe, ensure_engine
 from orchestrator.sandbox.identity import installation_id
 from orchestrator.sandbox.images import ImageSet, assemble, ensure_loaded, lock_of, pin, task_images
@@ -211,7 +212,7 @@ def _work(run: Run, client: EngineClient, progress: Say, live: Say, workers: int
     reaped = reap(client, installation)
     if reaped.total:
         progress(
-            f"cleaned up after a dead run: {reaped.containers} containers, {reaped.volumes} volumes"
+            f"cleaned up after a dead run: {reaped.count('container')} containers, {reaped.count('volume')} volumes"
         )
     sandbox = DockerSandbox(client, installation)
 
@@ -227,7 +228,16 @@ def _work(run: Run, client: EngineClient, progress: Say, live: Say, workers: int
             run.execute(benches(run.plan, sandbox), workers=workers, progress=show)
     finally:
         run.close()
-        reap(client, installation)
+        _sweep(client, installation, sandbox.session, progress)
+
+
+def _sweep(client: EngineClient, installation: str, session: str, progress: Say) -> None:
+    """Removes what the run could not: an engine that failed under it may be back by now."""
+    try:
+        reap(client, installation, session=session)
+    except EngineFault as error:
+        # The record is whole without this, and every later start tries again.
+        progress(f"left in the engine for the next start or `memtrial clean`: {error.message}")
 
 
 def _said(end: TrialEnd) -> str:

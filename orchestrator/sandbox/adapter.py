@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import secrets
 import threading
 import time
 from collections.abc import Iterator
@@ -36,13 +37,16 @@ class DockerSandbox:
     def __init__(self, client: docker.DockerClient, installation: str) -> None:
         self._client = client
         self._installation = installation
+        self.session = secrets.token_hex(8)
         self._lock = threading.Lock()
         self._open: list[DockerWorkspace | Container] = []
 
     @contextmanager
     def open(self, task: TaskPin, *, trial: str) -> Iterator[DockerWorkspace]:
         """Starts the containers of a trial; removes them and their volume on exit."""
-        workspace = DockerWorkspace(self._client, task, labels(self._installation, trial))
+        workspace = DockerWorkspace(
+            self._client, task, labels(self._installation, trial, self.session)
+        )
         with self._listed(workspace):
             try:
                 workspace.open()
@@ -83,7 +87,7 @@ class DockerSandbox:
             verifier_profile(job.task.limits, job.timeout_s),
             image=job.task.verifier_image.id,
             volume=None,
-            labels=labels(self._installation, trial),
+            labels=labels(self._installation, trial, self.session),
         )
         with self._listed(container), container, clock.step():
             outcome = _verify(container, job)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import secrets
 from pathlib import Path
+from typing import Literal
 
 from orchestrator.core.files import write_atomic
 
@@ -16,6 +17,11 @@ LABEL = "memtrial"
 LABEL_INSTALLATION = "memtrial.installation"
 LABEL_OWNER = "memtrial.owner"
 LABEL_TRIAL = "memtrial.trial"
+LABEL_SESSION = "memtrial.session"
+TRIAL_OBJECT = "trial"
+# Clocks of an engine and of this process, and the time of a boot, agree within this.
+BOOT_SLACK_S = 120
+OwnerState = Literal["alive", "dead", "unseen"]
 
 
 def installation_id(cache: Path) -> str:
@@ -51,22 +57,44 @@ def this_owner() -> str:
     return f"{os.getpid()}:{_start_ticks(os.getpid())}:{_boot_id()}:{_namespace()}"
 
 
-def owner_is_alive(owner: str) -> bool:
-    """Tells whether the process that made an object still runs. Nonsense counts as dead.
+def _uptime_s() -> float:
+    return float(Path("/proc/uptime").read_text(encoding="ascii").split()[0])
 
-    An owner of this boot in another pid namespace cannot be seen from here and counts as alive.
+
+def owner_state(owner: str, *, object_age_s: float | None) -> OwnerState:
+    """Tells whether the process that made an object still runs, as far as this process can see.
+
+    Args:
+        owner: the text of `this_owner`.
+        object_age_s: age of the object; tells an earlier boot of this machine from another machine.
+
+    Returns:
+        `unseen` for no or nonsensical owner, for another pid namespace of this boot, and for another
+        boot that cannot be an earlier one of this machine: the object is younger than this boot.
     """
     parts = owner.split(":")
-    if len(parts) != 4 or not parts[0].isdigit() or parts[2] != _boot_id():
-        return False
-    return parts[3] != _namespace() or _start_ticks(int(parts[0])) == parts[1]
+    if len(parts) != 4 or not all(parts) or not parts[0].isdigit():
+        return "unseen"
+    if parts[2] != _boot_id():
+        earlier = object_age_s is not None and object_age_s > _uptime_s() - BOOT_SLACK_S
+        return "dead" if earlier else "unseen"
+    if parts[3] != _namespace():
+        return "unseen"
+    return "alive" if _start_ticks(int(parts[0])) == parts[1] else "dead"
 
 
-def labels(installation: str, trial: str) -> dict[str, str]:
-    """Returns the labels of an object made for a trial by this process."""
+def labels(installation: str, trial: str, session: str = "") -> dict[str, str]:
+    """Returns the labels of an object made for a trial by this process.
+
+    Args:
+        installation: whose it is.
+        trial: the trial's key.
+        session: the sandbox that made it; what it leaves behind is swept when it ends.
+    """
     return {
-        LABEL: "trial",
+        LABEL: TRIAL_OBJECT,
         LABEL_INSTALLATION: installation,
         LABEL_OWNER: this_owner(),
         LABEL_TRIAL: trial,
+        LABEL_SESSION: session,
     }

@@ -13,7 +13,7 @@ from orchestrator.pipeline.options import PlanRequest
 from orchestrator.pipeline.setup import make_plan
 from orchestrator.sandbox.adapter import DockerSandbox, EngineClient
 from orchestrator.sandbox.engine import connect
-from orchestrator.sandbox.identity import LABEL_OWNER, installation_id, owner_is_alive, this_owner
+from orchestrator.sandbox.identity import LABEL_OWNER, installation_id, owner_state, this_owner
 
 
 @pytest.fixture(scope="session")
@@ -40,7 +40,7 @@ def ours(client: EngineClient) -> dict[str, set[str]]:
         return {
             found
             for found, owner in owners.items()
-            if owner == this_owner() or not owner_is_alive(owner)
+            if owner == this_owner() or owner_state(owner, object_age_s=None) == "dead"
         }
 
     return {
