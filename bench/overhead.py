@@ -22,7 +22,7 @@ BOUND = 2.0
 
 
 def main() -> int:
-    from orchestrator.cli.render import Progress
+    from orchestrator.cli.live import Progress
     from orchestrator.core.places import cache_root
     from orchestrator.ledger.blobs import BlobStore
     from orchestrator.ledger.chain import Ledger

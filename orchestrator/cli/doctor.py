@@ -13,8 +13,6 @@ from dataclasses import dataclass
 from orchestrator.cli import render
 from orchestrator.core.errors import EnvironmentMissing, MemtrialError
 
-MIN_DISK_BYTES = 3 * 1024**3
-
 
 @dataclass(frozen=True, slots=True)
 class Finding:
@@ -70,21 +68,21 @@ def _git() -> Finding:
 
 def _disk() -> Finding:
     from orchestrator.core.places import cache_root
+    from orchestrator.sandbox.preflight import GIB, IMAGE_SET_BYTES, free_bytes
 
     folder = cache_root()
-    while not folder.exists():
-        folder = folder.parent
-    free = shutil.disk_usage(folder).free
+    free = free_bytes(folder)
     return Finding(
         "disk",
-        free >= MIN_DISK_BYTES,
-        f"{free / 1024**3:.1f} GiB free at {folder}",
-        f"free at least {MIN_DISK_BYTES / 1024**3:.0f} GiB there, or set MEMTRIAL_CACHE",
+        free >= IMAGE_SET_BYTES,
+        f"{free / GIB:.1f} GiB free at {folder}, {IMAGE_SET_BYTES / GIB:.0f} GiB for the images",
+        f"free at least {IMAGE_SET_BYTES / GIB:.0f} GiB there, or set MEMTRIAL_CACHE",
     )
 
 
 def _engine_and_images() -> list[Finding]:
-    from orchestrator.sandbox.engine import connect, describe
+    from orchestrator.sandbox.engine import connect, describe, images_present
+    from orchestrator.sandbox.preflight import available_memory_bytes
 
     try:
         client = connect()
@@ -98,11 +96,30 @@ def _engine_and_images() -> list[Finding]:
             ),
             Finding("images", ok=False, found="unknown without an engine", mend="memtrial images"),
         ]
-    ours = client.api.images(filters={"label": "memtrial=image"})
+    ours = images_present(client)
     return [
         Finding("engine", ok=True, found=describe(client), mend=""),
-        Finding("images", bool(ours), f"{len(ours)} of ours in the engine", "memtrial images"),
+        Finding("images", ours > 0, f"{ours} of ours in the engine", "memtrial images"),
+        _memory(available_memory_bytes(client.info())),
     ]
+
+
+def _memory(available: int) -> Finding:
+    from orchestrator.core.places import fixtures_root
+    from orchestrator.sandbox.preflight import GIB, trial_memory_bytes
+    from orchestrator.sources.loader import list_tasks, load_task
+
+    try:
+        tasks = [load_task(fixtures_root(), name) for name in list_tasks(fixtures_root())]
+    except MemtrialError:
+        tasks = []
+    needed = max((trial_memory_bytes(task.brief.limits) for task in tasks), default=GIB)
+    return Finding(
+        "memory",
+        available >= needed,
+        f"{available / GIB:.1f} GiB available, {needed / GIB:.1f} GiB for a trial: {available // needed} at a time",
+        f"free memory: a trial may use {needed / GIB:.1f} GiB",
+    )
 
 
 def _fixtures() -> Finding:

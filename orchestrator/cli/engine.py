@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 
 from orchestrator.cli import render
+from orchestrator.cli.live import Progress
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -18,7 +19,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Makes sure that an engine answers."""
     from orchestrator.sandbox.engine import describe, ensure_engine
 
-    client = ensure_engine(render.Progress().say, allow_install=True)
+    client = ensure_engine(Progress().say, allow_install=True)
     if arguments.json:
         render.document({"engine": describe(client)})
         return 0

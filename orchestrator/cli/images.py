@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 
 from orchestrator.cli import render
+from orchestrator.cli.live import Progress
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -23,7 +24,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Makes the images and says their ids."""
     from orchestrator.pipeline.setup import make_images
 
-    made = make_images(render.Progress().say, write_lock_file=arguments.write_lock)
+    made = make_images(Progress().say, write_lock_file=arguments.write_lock)
     if arguments.json:
         render.document(made)
         return 0

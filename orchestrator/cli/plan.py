@@ -10,6 +10,7 @@ import argparse
 from pathlib import Path
 
 from orchestrator.cli import render
+from orchestrator.cli.live import Progress
 from orchestrator.core.errors import UsageError
 from orchestrator.pipeline.options import PlanRequest
 
@@ -109,7 +110,7 @@ def run(arguments: argparse.Namespace) -> int:
             "expected --out FILE, found none",
             hint="add --out plan.json, or --dry-run to write nothing",
         )
-    plan = make_plan(request, render.Progress().say, offline=arguments.dry_run)
+    plan = make_plan(request, Progress().say, offline=arguments.dry_run)
     summary = {
         "plan_sha256": plan.digest_sha256(),
         "trials": len(plan.trials),

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
 
-from orchestrator.cli import render
-from orchestrator.cli.session import finish
+from orchestrator.cli.session import add_workers, work
+
+if TYPE_CHECKING:
+    from orchestrator.pipeline.watch import Watch
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -13,13 +17,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "run", metavar="RUN", nargs="?", default="latest", help="run id, folder, or latest"
     )
-    parser.add_argument(
-        "--workers",
-        type=int,
-        default=0,
-        metavar="N",
-        help="trials at a time (default: one per core)",
-    )
+    add_workers(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -28,7 +26,11 @@ def run(arguments: argparse.Namespace) -> int:
     from orchestrator.pipeline.run import find_run
     from orchestrator.pipeline.setup import resume_run
 
-    progress = render.Progress()
     folder = find_run(results_root(), arguments.run)
-    resume_run(folder, progress=progress.say, live=progress.live, workers=arguments.workers)
-    return finish(folder, as_json=arguments.json)
+
+    def go_on(watch: Watch, workers: int) -> Path:
+        resume_run(folder, watch=watch, workers=workers)
+        return folder
+
+    _, code = work(go_on, arguments)
+    return code

@@ -1,13 +1,57 @@
-"""What `run`, `resume`, `report` and `smoke` share: writing the report and saying where it is."""
+"""What `run`, `resume`, `report` and `smoke` share: working trials off, writing the report,
+saying where it is."""
 
 from __future__ import annotations
 
+import argparse
 import os
+from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from orchestrator.cli import render
-from orchestrator.core.errors import Incomplete
+from orchestrator.cli.live import Progress
+from orchestrator.core.errors import Incomplete, UsageError
 from orchestrator.model.report import RunReport
+
+if TYPE_CHECKING:
+    from orchestrator.pipeline.watch import Watch
+
+
+def add_workers(parser: argparse.ArgumentParser) -> None:
+    """Adds the one option of everything that works trials off."""
+    parser.add_argument(
+        "--workers",
+        type=int,
+        default=0,
+        metavar="N",
+        help="trials at a time (default: one per core); fewer where memory does not allow it",
+    )
+
+
+def work(do: Callable[[Watch, int], Path], arguments: argparse.Namespace) -> tuple[Path, int]:
+    """Works trials off under the eyes of a progress display, then prints the report.
+
+    Args:
+        do: gets the display and the number of workers, and returns the run's folder.
+        arguments: with `workers` and `json`.
+
+    Returns:
+        The run's folder and the exit code.
+
+    Raises:
+        UsageError: a negative number of workers.
+        Incomplete: trials without a verdict are left.
+    """
+    if arguments.workers < 0:
+        raise UsageError(
+            "workers-negative",
+            f"expected --workers of 0 or more, found {arguments.workers}",
+            hint="leave --workers out for one per core",
+        )
+    with Progress() as progress:
+        folder = do(progress, arguments.workers)
+    return folder, finish(folder, as_json=arguments.json)
 
 
 def write_report(folder: Path) -> RunReport:

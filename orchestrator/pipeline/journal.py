@@ -29,7 +29,10 @@ class Journal:
         trial: str,
         attempt: int,
         recorded: AttemptRecord | None = None,
+        *,
+        on_stage: Callable[[Stage], None] = lambda _: None,
     ) -> None:
+        self._on_stage = on_stage
         self._ledger = ledger
         self.blobs = blobs
         self.trial = trial
@@ -85,6 +88,7 @@ class Journal:
         recorded = self.recorded(stage, kind)
         if recorded is not None:
             return recorded
+        self._on_stage(stage)
         self._artifacts = []
         self._container_ms = 0
         began = monotonic_ms()

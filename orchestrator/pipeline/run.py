@@ -17,7 +17,7 @@ from orchestrator.core.clock import monotonic_ms, run_stamp
 from orchestrator.core.errors import DocumentError, IntegrityError, MemtrialError, UsageError
 from orchestrator.core.files import write_atomic
 from orchestrator.ledger.blobs import BlobStore
-from orchestrator.ledger.chain import Ledger
+from orchestrator.ledger.chain import Ledger, read_entries
 from orchestrator.ledger.history import AttemptRecord, RunRecord, replay
 from orchestrator.model.outcome import RETRIED, Outcome, outcome_of_error
 from orchestrator.model.plan import Plan, Trial
@@ -34,6 +34,7 @@ from orchestrator.pipeline.journal import Journal
 from orchestrator.pipeline.retry import retrying
 from orchestrator.pipeline.stages import Bench
 from orchestrator.pipeline.trial import run_trial
+from orchestrator.pipeline.watch import Watch
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +76,7 @@ class Run:
         self._ledger = ledger
         self._record = record
         self._stop = threading.Event()
+        self._watch: Watch | None = None
 
     @classmethod
     def create(cls, results: Path, plan: Plan, *, engine: str, workers: int) -> Run:
@@ -136,8 +138,16 @@ class Run:
         """Lets running trials end and begins no other."""
         self._stop.set()
 
-    def execute(self, make_bench: MakeBench, *, workers: int, progress: Progress) -> int:
+    def execute(
+        self,
+        make_bench: MakeBench,
+        *,
+        workers: int,
+        progress: Progress,
+        watch: Watch | None = None,
+    ) -> int:
         """Works off the pending trials; returns how many are still without a verdict."""
+        self._watch = watch
         began = monotonic_ms()
         todo = self.pending()
         total = len(self.plan.trials)
@@ -181,6 +191,8 @@ class Run:
             return ends[-1] if ends else None
 
         retrying(self.plan.retry, self._stop, _is_retried)(once)
+        if self._watch:
+            self._watch.ended(trial.key)
         last = ends[-1] if ends else None
         return TrialEnd(
             trial=trial,
@@ -200,7 +212,16 @@ class Run:
             attempt = AttemptRecord(len(record.attempts) + 1)
             self._ledger.append(AttemptStarted(trial=trial.key, attempt=attempt.number))
             record.attempts.append(attempt)
-        journal = Journal(self._ledger, self.blobs, trial.key, attempt.number, attempt)
+        journal = Journal(
+            self._ledger,
+            self.blobs,
+            trial.key,
+            attempt.number,
+            attempt,
+            on_stage=lambda stage: (
+                self._watch.stage(trial.key, stage.value) if self._watch else None
+            ),
+        )
         began = monotonic_ms()
         graded: tuple[Verdict, Outcome] | None = None
         fault: Exception | None = None
@@ -266,6 +287,12 @@ def read_plan(path: Path) -> Plan:
             hint="make the plan with `memtrial plan` and do not edit it",
         )
     return plan
+
+
+def pending_of(folder: Path, plan: Plan) -> list[Trial]:
+    """Returns the trials of a run on disk that have not ended for good; changes nothing."""
+    record = replay(read_entries(folder / "ledger.jsonl")[0])
+    return [trial for trial in plan.trials if record.trial(trial.key).final is None]
 
 
 def check_plan_is_recorded(plan: Plan, record: RunRecord, folder: Path) -> None:

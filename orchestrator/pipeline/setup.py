@@ -5,7 +5,6 @@ The one place that knows which adapter, driver and sandbox are behind the ports.
 
 from __future__ import annotations
 
-import os
 import signal
 import threading
 from collections.abc import Callable, Iterator
@@ -29,8 +28,10 @@ from orchestrator.model.outcome import Outcome
 from orchestrator.model.plan import ImagePin, Plan, Trial
 from orchestrator.pipeline.options import PlanRequest
 from orchestrator.pipeline.plan import build_plan
-from orchestrator.pipeline.run import Run, TrialEnd
+from orchestrator.pipeline.ready import ready_for_images, ready_to_run
+from orchestrator.pipeline.run import Run, TrialEnd, pending_of, read_plan
 from orchestrator.pipeline.stages import Bench
+from orchestrator.pipeline.watch import Watch
 from orchestrator.protocols import MemoryAdapter
 from orchestrator.sandbox.adapter import DockerSandbox, EngineClient
 from orchestrator.sandbox.base import ensure_base
@@ -53,10 +54,10 @@ from orchestrator.sources.loader import (
 Say = Callable[[str], None]
 
 
-def _shared_images(client: EngineClient | None, say: Say) -> ImageSet:
+def _shared_images(client: EngineClient | None, say: Say, *, official: bool = False) -> ImageSet:
     cache = cache_root()
     images = images_root()
-    base = ensure_base(client, images, cache, local_lock_path(), say)
+    base = ensure_base(client, images, cache, local_lock_path(), say, official=official)
     shared = assemble(
         base,
         images,
@@ -78,6 +79,7 @@ def _images_of(task: LoadedTask, shared: ImageSet) -> tuple[ImageSpec, ImageSpec
 def make_images(say: Say, *, write_lock_file: bool) -> dict[str, str]:
     """Makes every image that is missing; returns their ids by name."""
     client = ensure_engine(say, allow_install=True)
+    ready_for_images(client)
     shared = _shared_images(client, say)
     made: dict[str, str] = {}
     for name, spec in shared.named().items():
@@ -115,7 +117,9 @@ def make_plan(
         MemtrialError: anything that makes the plan impossible.
     """
     client = None if offline else ensure_engine(say, allow_install=install)
-    shared = _shared_images(client, say)
+    if client is not None:
+        ready_for_images(client)
+    shared = _shared_images(client, say, official=request.phase == "official")
 
     def image_pins(task: LoadedTask) -> tuple[ImagePin, ImagePin]:
         specs = _images_of(task, shared)
@@ -176,24 +180,27 @@ def benches(plan: Plan, sandbox: DockerSandbox) -> Callable[[Trial], Bench]:
     return _Benches(plan, sandbox)
 
 
-def start_run(plan: Plan, *, progress: Say, live: Say, workers: int) -> Path:
+def start_run(plan: Plan, *, watch: Watch, workers: int) -> Path:
     """Runs a plan in a new folder and returns it."""
     client = connect()
     _check_plan_fits(plan)
-    workers = workers or os.cpu_count() or 1
+    workers = ready_to_run(client, plan, plan.trials, watch.say, workers=workers)
     run = Run.create(results_root(), plan, engine=describe(client), workers=workers)
-    progress(f"run {run.folder.name}: {len(plan.trials)} trials with {workers} workers")
-    _work(run, client, progress, live, workers)
+    watch.say(f"run {run.folder.name}: {len(plan.trials)} trials with {workers} workers")
+    _work(run, client, watch, workers)
     return run.folder
 
 
-def resume_run(folder: Path, *, progress: Say, live: Say, workers: int) -> None:
+def resume_run(folder: Path, *, watch: Watch, workers: int) -> None:
     """Takes a run up again where it stopped."""
     client = connect()
+    plan = read_plan(folder / "plan.json")
+    _check_plan_fits(plan)
+    left = pending_of(folder, plan)
+    workers = ready_to_run(client, plan, left, watch.say, workers=workers)
     run = Run.resume(folder)
-    _check_plan_fits(run.plan)
-    progress(f"run {folder.name}: {len(run.pending())} of {len(run.plan.trials)} trials left")
-    _work(run, client, progress, live, workers or os.cpu_count() or 1)
+    watch.say(f"run {folder.name}: {len(run.pending())} of {len(run.plan.trials)} trials left")
+    _work(run, client, watch, workers)
 
 
 def _check_plan_fits(plan: Plan) -> None:
@@ -207,28 +214,27 @@ def _check_plan_fits(plan: Plan) -> None:
             )
 
 
-def _work(run: Run, client: EngineClient, progress: Say, live: Say, workers: int) -> None:
+def _work(run: Run, client: EngineClient, watch: Watch, workers: int) -> None:
     installation = installation_id(cache_root())
     reaped = reap(client, installation)
     if reaped.total:
-        progress(
-            f"cleaned up after a dead run: {reaped.count('container')} containers, {reaped.count('volume')} volumes"
+        watch.say(
+            f"cleaned up after a dead run: {reaped.count('container')} containers, {reaped.count('volume')} volumes, {reaped.count('network')} networks"
         )
     sandbox = DockerSandbox(client, installation)
 
     def show(end: TrialEnd) -> None:
-        progress(
+        watch.say(
             f"[{end.done:>3}/{end.total}] {end.trial.key:<64} {_said(end)}, {end.wall_ms / 1000:.1f} s"
             + (f": {end.error}" if end.error else "")
         )
-        live(f"[{end.done}/{end.total}] working")
 
     try:
         with _stoppable(run, sandbox):
-            run.execute(benches(run.plan, sandbox), workers=workers, progress=show)
+            run.execute(benches(run.plan, sandbox), workers=workers, progress=show, watch=watch)
     finally:
         run.close()
-        _sweep(client, installation, sandbox.session, progress)
+        _sweep(client, installation, sandbox.session, watch.say)
 
 
 def _sweep(client: EngineClient, installation: str, session: str, progress: Say) -> None:

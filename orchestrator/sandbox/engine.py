@@ -81,6 +81,11 @@ def describe(client: docker.DockerClient) -> str:
     return f"docker {info.get('ServerVersion')}, {info.get('Driver')}, cgroup v{info.get('CgroupVersion', '1')}"
 
 
+def images_present(client: docker.DockerClient) -> int:
+    """Returns how many of our images the engine holds."""
+    return len(client.api.images(filters={"label": "memtrial=image"}))
+
+
 def ensure_engine(say: Say, *, allow_install: bool) -> docker.DockerClient:
     """Returns a client, installing and starting an engine if that is allowed and possible.
 
