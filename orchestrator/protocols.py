@@ -103,6 +103,7 @@ class VerifyOutcome:
     report: bytes | None
     log: bytes
     restored: tuple[str, ...] = ()
+    left_running: int = 0
 
 
 class Workspace(Protocol):

@@ -62,11 +62,21 @@ class Change(Closed):
 
 
 class LeftOut(Closed):
-    """Something in the work area that cannot be part of a diff, and why it was left out."""
+    """Something in the work area that cannot be part of a diff, and why it was left out.
+
+    By-products of tools (caches, compiled files) and nested git folders are left out without blame.
+    """
 
     name: Text
     reason: Literal[
-        "git-folder", "special-file", "name-not-utf8", "name-too-long", "name-not-portable"
+        "by-product",
+        "git-folder",
+        "special-file",
+        "name-not-utf8",
+        "name-too-long",
+        "name-not-portable",
+        "too-large",
+        "unreadable",
     ]
 
 
@@ -126,10 +136,10 @@ class ReportFault(Closed):
 
     `exit_status`: the runner ended otherwise than a whole session with a failing seal ends. `no_report`: it
     left none. `seal`: the seal's tests are not in the report as drawn. `unexpected_tests`: the report names
-    tests that the suite does not have.
+    tests that the suite does not have. `left_running`: processes of the tests outlived the session.
     """
 
-    kind: Literal["exit_status", "no_report", "seal", "unexpected_tests"]
+    kind: Literal["exit_status", "left_running", "no_report", "seal", "unexpected_tests"]
     detail: Text
 
 

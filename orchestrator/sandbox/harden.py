@@ -6,18 +6,48 @@ cannot differ in hardening. Why each option is there: docs/adr/0004-sandbox.md.
 
 from __future__ import annotations
 
+import secrets
 from dataclasses import dataclass
 from typing import Literal
 
 from orchestrator.core.canonical import digest_sha256
 from orchestrator.model.task import Limits
 
-AGENT_UID = 10001
-TESTS_UID = 10002
-CANDIDATE_UID = 10003
 MIB = 1024 * 1024
 
+FIRST_UID = 100_000
+SLOTS = 500_000_000
 Role = Literal["agent", "harvester", "verifier"]
+
+
+@dataclass(frozen=True, slots=True)
+class Uids:
+    """Who is who in one container. The kernel counts some things (inotify, pipes) for each uid of the host.
+
+    No two containers share a uid, so none can use up another's share or signal to it that way.
+    """
+
+    first: int
+
+    @property
+    def agent(self) -> int:
+        """The agent; in a verifier, our program that owns the sources."""
+        return self.first
+
+    @property
+    def tests(self) -> int:
+        """The tests' process."""
+        return self.first + 1
+
+    @property
+    def candidate(self) -> int:
+        """The candidate's process."""
+        return self.first + 2
+
+
+def draw_uids() -> Uids:
+    """Returns uids that no other container has, but by a chance of about one in 10^8."""
+    return Uids(FIRST_UID + 4 * secrets.randbelow(SLOTS))
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,19 +70,19 @@ def _tmpfs(size_bytes: int, inodes: int, uid: int, mode: str, *, gid: int | None
     return f"rw,exec,nosuid,nodev,size={size_bytes},nr_inodes={inodes},{owner},mode={mode}"
 
 
-def agent_profile(limits: Limits) -> Profile:
+def agent_profile(limits: Limits, uids: Uids) -> Profile:
     """The agent's container: writes its work volume, an empty HOME and /tmp, nothing else."""
     return Profile(
         role="agent",
-        user=f"{AGENT_UID}:{AGENT_UID}",
+        user=f"{uids.agent}:{uids.agent}",
         command=("python3", "-I", "-B", "/opt/memtrial/agent/enter.py", str(limits.wall_s + 300)),
         capabilities=(),
         memory_bytes=limits.memory_bytes,
         cpus_milli=limits.cpus_milli,
         pids=limits.pids,
         tmpfs=(
-            ("/home/agent", _tmpfs(64 * MIB, 20_000, AGENT_UID, "0700")),
-            ("/tmp", _tmpfs(64 * MIB, 20_000, AGENT_UID, "0700")),  # noqa: S108 - the container's own
+            ("/home/agent", _tmpfs(64 * MIB, 20_000, uids.agent, "0700")),
+            ("/tmp", _tmpfs(64 * MIB, 20_000, uids.agent, "0700")),  # noqa: S108 - the container's own
         ),
         work_mount="rw",
     )
@@ -74,26 +104,26 @@ def harvester_profile(limits: Limits) -> Profile:
     )
 
 
-def verifier_profile(limits: Limits, timeout_s: int) -> Profile:
+def verifier_profile(limits: Limits, timeout_s: int, uids: Uids) -> Profile:
     """The verifier: sources, tests and candidate have a uid each.
 
     The tests own /report and /tmp, the candidate's process /candidate; only the tests may enter /hidden.
     """
     return Profile(
         role="verifier",
-        user=f"{AGENT_UID}:{AGENT_UID}",
+        user=f"{uids.agent}:{uids.agent}",
         command=("python3", "-B", "/opt/memtrial/verifier/verify.py", str(timeout_s + 300)),
         capabilities=(),
         memory_bytes=limits.memory_bytes,
         cpus_milli=limits.cpus_milli,
         pids=limits.pids,
         tmpfs=(
-            ("/work", _tmpfs(limits.work_bytes, limits.work_inodes, AGENT_UID, "0755")),
-            ("/home/agent", _tmpfs(64 * MIB, 20_000, AGENT_UID, "0700")),
-            ("/report", _tmpfs(32 * MIB, 1_000, TESTS_UID, "0755")),
-            ("/tmp", _tmpfs(64 * MIB, 20_000, TESTS_UID, "0700")),  # noqa: S108 - the container's own
-            ("/candidate", _tmpfs(64 * MIB, 20_000, CANDIDATE_UID, "0755")),
-            ("/hidden", _tmpfs(32 * MIB, 4_000, AGENT_UID, "0750", gid=TESTS_UID)),
+            ("/work", _tmpfs(limits.work_bytes, limits.work_inodes, uids.agent, "0755")),
+            ("/home/agent", _tmpfs(64 * MIB, 20_000, uids.agent, "0700")),
+            ("/report", _tmpfs(32 * MIB, 1_000, uids.tests, "0755")),
+            ("/tmp", _tmpfs(64 * MIB, 20_000, uids.tests, "0700")),  # noqa: S108 - the container's own
+            ("/candidate", _tmpfs(64 * MIB, 20_000, uids.candidate, "0755")),
+            ("/hidden", _tmpfs(32 * MIB, 4_000, uids.agent, "0750", gid=uids.tests)),
         ),
         work_mount="none",
     )
@@ -134,12 +164,12 @@ def create_options(
     }
 
 
-def volume_options(limits: Limits) -> dict[str, str]:
+def volume_options(limits: Limits, uids: Uids) -> dict[str, str]:
     """Options of the work volume: memory-backed, limited in bytes and inodes, owned by the agent."""
     return {
         "type": "tmpfs",
         "device": "tmpfs",
-        "o": f"size={limits.work_bytes},nr_inodes={limits.work_inodes},uid={AGENT_UID},gid={AGENT_UID},mode=0700,nosuid,nodev",
+        "o": f"size={limits.work_bytes},nr_inodes={limits.work_inodes},uid={uids.agent},gid={uids.agent},mode=0700,nosuid,nodev",
     }
 
 
@@ -155,10 +185,15 @@ def profile_sha256() -> str:
         output_bytes=4 * MIB,
         diff_bytes=MIB,
     )
-    profiles = (agent_profile(limits), harvester_profile(limits), verifier_profile(limits, 120))
+    uids = Uids(FIRST_UID)
+    profiles = (
+        agent_profile(limits, uids),
+        harvester_profile(limits),
+        verifier_profile(limits, 120, uids),
+    )
     return digest_sha256(
         {
-            "volume": volume_options(limits),
+            "volume": volume_options(limits, uids),
             "containers": [
                 create_options(p, image="image", volume="volume", labels={}) for p in profiles
             ],

@@ -15,7 +15,12 @@ from typing import Any
 
 from orchestrator.core.errors import EnvironmentMissing
 from orchestrator.model.task import Limits
-from orchestrator.sandbox.harden import agent_profile, harvester_profile, verifier_profile
+from orchestrator.sandbox.harden import (
+    agent_profile,
+    draw_uids,
+    harvester_profile,
+    verifier_profile,
+)
 
 GIB = 1024**3
 # Base, language, agent and verifier layers in the cache, and again in the engine.
@@ -78,8 +83,9 @@ def results_need(results: Path, limits: Iterable[Limits]) -> Need:
 
 def trial_memory_bytes(limits: Limits) -> int:
     """Returns the most memory that one trial may use at any time: agent and harvester, then two verifiers."""
-    acting = agent_profile(limits).memory_bytes + harvester_profile(limits).memory_bytes
-    return max(acting, 2 * verifier_profile(limits, 1).memory_bytes)
+    uids = draw_uids()
+    acting = agent_profile(limits, uids).memory_bytes + harvester_profile(limits).memory_bytes
+    return max(acting, 2 * verifier_profile(limits, 1, uids).memory_bytes)
 
 
 def available_memory_bytes(engine: dict[str, Any], meminfo: Path = Path("/proc/meminfo")) -> int:

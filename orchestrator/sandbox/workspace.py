@@ -24,7 +24,12 @@ from orchestrator.model.resources import Resources
 from orchestrator.model.verdict import Change, LeftOut
 from orchestrator.protocols import ActOutcome, HarvestOutcome, Inventory, Launch
 from orchestrator.sandbox.containers import Container, EngineFault
-from orchestrator.sandbox.harden import agent_profile, harvester_profile, volume_options
+from orchestrator.sandbox.harden import (
+    agent_profile,
+    draw_uids,
+    harvester_profile,
+    volume_options,
+)
 from orchestrator.sandbox.meter import Meter, reader
 from orchestrator.sandbox.streams import DeadlinePassed
 from orchestrator.sandbox.timing import StepClock
@@ -44,6 +49,7 @@ class DockerWorkspace:
         self._task = task
         self._labels = labels
         self._clock = StepClock()
+        self._uids = draw_uids()
         self._volume = f"memtrial-{secrets.token_hex(8)}"
         self._agent: Container | None = None
         self._harvester: Future[Container] | None = None
@@ -52,6 +58,7 @@ class DockerWorkspace:
         self._meter: Meter | None = None
         self._resources: Resources | None = None
         self._ended = False
+        self._aborted = False
 
     @property
     def inventory(self) -> Inventory:
@@ -83,7 +90,7 @@ class DockerWorkspace:
                 self._client.api.create_volume(
                     self._volume,
                     driver="local",
-                    driver_opts=volume_options(limits),
+                    driver_opts=volume_options(limits, self._uids),
                     labels=self._labels,
                 )
             except APIError as error:
@@ -108,16 +115,21 @@ class DockerWorkspace:
         container = Container.start(
             self._client,
             self._clock,
-            agent_profile(limits) if agent else harvester_profile(limits),
+            agent_profile(limits, self._uids) if agent else harvester_profile(limits),
             image=self._task.agent_image.id if agent else self._task.verifier_image.id,
             volume=self._volume,
             labels=self._labels,
         )
-        if not agent:
-            with self._clock.step():
-                container.stream.line(
-                    time.monotonic() + START_TIMEOUT_S, max_bytes=4096, who="the harvester"
-                )
+        try:
+            if not agent:
+                with self._clock.step():
+                    container.stream.line(
+                        time.monotonic() + START_TIMEOUT_S, max_bytes=4096, who="the harvester"
+                    )
+        except BaseException:
+            # Nobody else knows this container yet.
+            container.remove()
+            raise
         return container
 
     def act(self, launch: Launch) -> ActOutcome:
@@ -208,33 +220,62 @@ class DockerWorkspace:
         with self._clock.step():
             harvester = self._harvester.result()
             self._measure_work(harvester)
-            harvester.stream.send_frame(
-                {"pinned_tree": self._task.tree, "max_diff_bytes": self._task.limits.diff_bytes}
-            )
-            try:
-                answer = harvester.stream.line(
-                    time.monotonic() + HARVEST_TIMEOUT_S,
-                    max_bytes=256 * 1024 * 1024,
-                    who="the harvester",
-                )
-            except DeadlinePassed as error:
-                raise EngineFault(
-                    "harvest-timeout",
-                    f"the harvester took more than {HARVEST_TIMEOUT_S} s",
-                    hint="run `memtrial resume`",
-                ) from error
+            answer = self._read_work(harvester)
         if "failed" in answer:
-            raise EngineFault(
-                "harvest-failed",
-                f"the harvester failed: {answer['failed']}",
-                hint="run `memtrial resume`",
-            )
+            return self._unreadable(str(answer["failed"]))
         return HarvestOutcome(
             tree=str(answer["tree"]),
             diff=base64.b64decode(str(answer["diff_base64"])),
             diff_truncated=bool(answer["diff_truncated"]),
             changes=_CHANGES.validate_json(json.dumps(answer["changes"])),
             left_out=_LEFT_OUT.validate_json(json.dumps(answer["left_out"])),
+        )
+
+    def _read_work(self, harvester: Container) -> dict[str, Any]:
+        """Has the work area read; a harvester that the area's content defeats is told apart from a fault."""
+        limits = self._task.limits
+        harvester.stream.send_frame(
+            {
+                "pinned_tree": self._task.tree,
+                "max_diff_bytes": limits.diff_bytes,
+                "max_work_bytes": limits.work_bytes,
+            }
+        )
+        try:
+            return harvester.stream.line(
+                time.monotonic() + HARVEST_TIMEOUT_S,
+                max_bytes=256 * 1024 * 1024,
+                who="the harvester",
+            )
+        except DeadlinePassed:
+            harvester.detach()
+            self._blame_content(harvester)
+            return {"failed": f"reading took more than {HARVEST_TIMEOUT_S} s"}
+        except IntegrityError as error:
+            self._blame_content(harvester)
+            return {"failed": error.message}
+
+    def _blame_content(self, harvester: Container) -> None:
+        """Makes sure that the harvester ended on what it read, not by us, others or the engine.
+
+        Raises:
+            EngineFault: it did not.
+        """
+        if self._aborted or harvester.meddled():
+            raise EngineFault(
+                "harvester-ended-from-outside",
+                "expected the harvester to read the work area, found it ended from outside",
+                hint="run `memtrial resume`",
+            )
+
+    def _unreadable(self, why: str) -> HarvestOutcome:
+        """A work area that cannot be read is the agent's doing and a verdict, not a fault and a new try."""
+        return HarvestOutcome(
+            tree=self._task.tree,
+            diff=b"",
+            diff_truncated=False,
+            changes=(),
+            left_out=(LeftOut(name=f"the work area: {why}"[:400], reason="unreadable"),),
         )
 
     def _measure_work(self, harvester: Container) -> None:
@@ -252,6 +293,7 @@ class DockerWorkspace:
 
     def abort(self) -> None:
         """Kills what runs, so that a waiting thread comes back. Callable from another thread."""
+        self._aborted = True
         if self._agent is not None:
             self._agent.kill()
 

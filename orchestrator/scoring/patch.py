@@ -14,6 +14,8 @@ from orchestrator.model.verdict import Change, Harvest, Violation
 # a task that forbids something then refuses the diff: padding must not hide what is forbidden.
 MAX_LINE_BYTES = 2_000
 MAX_LINES = 20_000
+# Whatever lies in these is never harvested, so it can do nothing; tools that an agent runs leave them behind.
+BLAMELESS = frozenset({"by-product", "git-folder"})
 # The harvester lists at most so many changes; a longer list may be cut.
 MAX_CHANGES = 5_000
 
@@ -25,6 +27,8 @@ def path_violations(harvest: Harvest, brief: Brief, key: Key) -> list[Violation]
     for change in harvest.changes:
         found += _of_change(change, brief, hidden)
     for left in harvest.left_out:
+        if left.reason in BLAMELESS:
+            continue
         found.append(Violation(rule="unusable_name", subject=left.name, detail=left.reason))
     if len(harvest.changes) >= MAX_CHANGES:
         found.append(

@@ -6,6 +6,8 @@ before tests are restored from the pinned tree, so a patch cannot change what is
 
 from __future__ import annotations
 
+import re
+import sys
 from dataclasses import dataclass
 
 from orchestrator.core.pathglob import expressions
@@ -18,7 +20,8 @@ from orchestrator.scoring.seal import Phase, SealFile, broken_seal, pytest_seal
 
 # What pytest or Python reads before the first test, wherever it lies (case-folded).
 PYTEST_READS = (
-    *("**/conftest.py", "**/sitecustomize.py", "**/usercustomize.py", "**/*.pth", "**/pytest.ini"),
+    *("**/conftest.py", "**/conftest/**", "**/sitecustomize.py", "**/sitecustomize/**"),
+    *("**/usercustomize.py", "**/usercustomize/**", "**/*.pth", "**/pytest.ini"),
     *("**/.pytest.ini", "**/pytest.toml", "**/.pytest.toml", "pyproject.toml", "tox.ini"),
     *("setup.cfg", "setup.py", "**/__pycache__/**", "**/*.pyc", "**/*.egg-info/**"),
     "**/*.dist-info/**",
@@ -60,7 +63,10 @@ def exam_for(runner: Runner, key: Key, seal: Seal) -> Exam:
         hidden_files=hidden,
         seal=seal,
         seal_files=(first, last),
-        protected=expressions((*PYTEST_READS, *(_below(path) for path in runner.test_paths))),
+        protected=(
+            *expressions((*PYTEST_READS, *(_below(path) for path in runner.test_paths))),
+            *(_shadows(root) for root in runner.source_roots),
+        ),
         tests=_pytest((first.path, *paths, last.path), roots, apart=apart),
         candidate=_candidate(roots) if apart else None,
         reportable=frozenset(ids),
@@ -90,6 +96,13 @@ def _holds_tests(path: str) -> bool:
     return path.endswith(".py") and not path.endswith(("conftest.py", "__init__.py"))
 
 
+def _shadows(root: str) -> str:
+    """A rule for paths that would stand in for modules of the standard library."""
+    prefix = "" if root == "." else f"{re.escape(root.casefold())}/"
+    names = "|".join(re.escape(name.casefold()) for name in sorted(sys.stdlib_module_names))
+    return rf"{prefix}(?:{names})(?:\.pyc?|\.[^/]*\.so|\.so|/.*)"
+
+
 def _below(path: str) -> str:
     folded = path.casefold()
     return folded if folded.endswith(".py") else f"{folded}/**"
@@ -101,7 +114,7 @@ def _pytest(paths: tuple[str, ...], roots: str, *, apart: bool) -> Command:
     ours = "/opt/memtrial/python:/opt/memtrial/verifier"
     return Command(
         argv=(
-            *("python3", "-P", "-m", "pytest", "-q", "-p", "no:cacheprovider", *plugin),
+            *("python3", "-s", "-P", "-m", "pytest", "-q", "-p", "no:cacheprovider", *plugin),
             *("-o", "addopts=", "-c", "/opt/memtrial/verifier/pytest.ini"),
             # The seal is run and reported also where the candidate cannot even be imported.
             "--continue-on-collection-errors",
@@ -113,13 +126,15 @@ def _pytest(paths: tuple[str, ...], roots: str, *, apart: bool) -> Command:
             ("PYTHONPATH", ours if apart else f"/opt/memtrial/python:{roots}"),
             ("HOME", "/tmp"),  # noqa: S108 - the container's own tmpfs
             ("PYTHONHASHSEED", "0"),
+            # Plugins are named by us alone, not by files that say they are installed.
+            ("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1"),
         ),
     )
 
 
 def _candidate(roots: str) -> Command:
     return Command(
-        argv=("python3", "/opt/memtrial/verifier/candidate.py"),
+        argv=("python3", "-s", "/opt/memtrial/verifier/candidate.py"),
         environment=(
             ("PYTHONPATH", f"/opt/memtrial/python:{roots}"),
             ("HOME", "/candidate"),
@@ -151,16 +166,13 @@ def _believed(
     """Returns the faults of a report and the tests that count: status, report and seal must agree."""
     if not outcome.compiled or outcome.timed_out:
         return (), ()
-    if outcome.exit_code != PYTEST_TESTS_FAILED:
-        detail = (
-            f"expected {PYTEST_TESTS_FAILED} (some drawn tests fail), found {outcome.exit_code}"
-        )
-        return (ReportFault(kind="exit_status", detail=detail),), ()
-    if outcome.report is None:
-        return (ReportFault(kind="no_report", detail="expected a report, found none"),), ()
-    wrong, tests = broken_seal(parse_junit(outcome.report), exam.seal_files)
-    if wrong is not None:
-        return (ReportFault(kind="seal", detail=wrong),), ()
+    tests: tuple[TestStatus, ...] = ()
+    fault = _channel_fault(outcome)
+    if fault is None:
+        wrong, tests = broken_seal(parse_junit(outcome.report or b""), exam.seal_files)
+        fault = None if wrong is None else ReportFault(kind="seal", detail=wrong)
+    if fault is not None:
+        return (fault,), ()
     # A file that cannot be collected is reported as an error under a name of its own; its tests are missing.
     strange = [t.id for t in tests if t.id not in exam.reportable and t.status != "error"]
     if strange:
@@ -168,3 +180,18 @@ def _believed(
         detail = f"expected the ids of the suite, found {len(strange)} others: {named}"
         return (ReportFault(kind="unexpected_tests", detail=detail),), tests
     return (), tests
+
+
+def _channel_fault(outcome: VerifyOutcome) -> ReportFault | None:
+    """Returns what the engine and our own program saw that no whole session leaves."""
+    if outcome.exit_code != PYTEST_TESTS_FAILED:
+        detail = (
+            f"expected {PYTEST_TESTS_FAILED} (some drawn tests fail), found {outcome.exit_code}"
+        )
+        return ReportFault(kind="exit_status", detail=detail)
+    if outcome.left_running:
+        detail = f"expected no process of the tests after their end, found {outcome.left_running}"
+        return ReportFault(kind="left_running", detail=detail)
+    if outcome.report is None:
+        return ReportFault(kind="no_report", detail="expected a report, found none")
+    return None

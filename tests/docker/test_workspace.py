@@ -90,6 +90,36 @@ def test_names_that_cannot_be_diffed_are_told_and_left_out(sandbox, task):
     assert harvest.tree == task.tree
 
 
+def test_by_products_of_tools_are_left_out_without_blame(sandbox, task):
+    acted, harvest = run(
+        sandbox,
+        task,
+        "PYTHONPATH=/opt/memtrial/python:src python3 -m pytest -q >/dev/null; python3 -m compileall -q src; git init -q scratch",
+    )
+    assert acted.exit_code == 0
+    assert {left.reason for left in harvest.left_out} == {"by-product", "git-folder"}
+    assert (harvest.tree, harvest.changes) == (task.tree, ())
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        "truncate -s 1T src/big",
+        "head -c 5000000 /dev/urandom > src/a; i=0; while [ $i -lt 200 ]; do ln src/a src/l$i; i=$((i+1)); done",
+    ],
+    ids=["sparse", "hard-links"],
+)
+def test_what_costs_no_space_cannot_bring_the_harvester_down(sandbox, task, script):
+    _, harvest = run(sandbox, task, script)
+    assert "too-large" in {left.reason for left in harvest.left_out}
+    assert sum(change.bytes for change in harvest.changes) <= 2 * task.limits.work_bytes
+
+
+def test_no_two_containers_share_a_uid(sandbox, task):
+    seen = [run(sandbox, task, "id -u")[0].output for _ in range(2)]
+    assert len(set(seen)) == 2
+
+
 def test_unreadable_files_and_hostile_attributes_do_not_hide_changes(sandbox, task):
     _, harvest = run(
         sandbox,

@@ -16,7 +16,7 @@ from orchestrator.model.symmetry import PARTS
 from orchestrator.pipeline.options import PlanRequest
 from orchestrator.pipeline.plan import build_plan
 from orchestrator.pipeline.run import read_plan
-from orchestrator.sandbox.harden import agent_profile, create_options
+from orchestrator.sandbox.harden import Uids, agent_profile, create_options
 from tests.fakes.sandbox import FakeSandbox
 from tests.unit.pipeline.conftest import IMAGE, ROOT
 
@@ -105,7 +105,10 @@ def test_every_arm_of_a_task_gets_the_same_container(make_plan, run_with):
         @contextmanager
         def open(self, task, *, trial):
             options = create_options(
-                agent_profile(task.limits), image=task.agent_image.id, volume="v", labels={}
+                agent_profile(task.limits, Uids(100_000)),
+                image=task.agent_image.id,
+                volume="v",
+                labels={},
             )
             asked.setdefault(task.digests.id, []).append(options)
             with super().open(task, trial=trial) as workspace:

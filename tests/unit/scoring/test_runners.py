@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from xml.sax.saxutils import quoteattr
 
 import pytest
@@ -58,6 +59,11 @@ def test_a_whole_report_counts_without_its_seal(exam):
 def test_a_session_that_ends_as_none_with_a_failing_test_counts_nothing(exam, exit_code):
     report = normalise(outcome(junit((*drawn(exam), *OLD)), exit_code=exit_code), exam)
     assert ([f.kind for f in report.faults], report.tests) == (["exit_status"], ())
+
+
+def test_a_process_of_the_tests_that_outlives_them_makes_the_report_worthless(exam):
+    seen = dataclasses.replace(outcome(junit((*drawn(exam), *OLD))), left_running=1)
+    assert [f.kind for f in normalise(seen, exam).faults] == ["left_running"]
 
 
 def test_no_report_is_named(exam):
@@ -150,6 +156,11 @@ def test_hidden_tests_run_apart_from_the_candidate_unless_the_task_says_otherwis
         "tests/data/new.json",
         "src/evil.egg-info/entry_points.txt",
         "src/pkg/__pycache__/m.cpython-311.pyc",
+        "src/usercustomize.py",
+        "src/sitecustomize/__init__.py",
+        "src/x-1.0.dist-info/entry_points.txt",
+        "src/platform.py",
+        "src/json/__init__.py",
     ],
 )
 def test_what_a_runner_reads_before_tests_is_protected(exam, path):
