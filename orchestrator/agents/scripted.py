@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 
-from orchestrator.core.errors import UsageError
+from orchestrator.core.errors import unknown_name
 from orchestrator.model.task import Rehearsal
 from orchestrator.protocols import Launch
 
@@ -41,9 +41,5 @@ def driver_for(name: str) -> ScriptedDriver:
         UsageError: there is no such agent.
     """
     if name not in SCRIPTED_AGENTS:
-        raise UsageError(
-            "agent-unknown",
-            f"expected one of {', '.join(SCRIPTED_AGENTS)}, found {name!r}",
-            hint="choose one with --agent",
-        )
+        raise unknown_name("agent", name, SCRIPTED_AGENTS, option="--agent")
     return ScriptedDriver(name)

@@ -6,6 +6,8 @@ what to do next; `reference` is the stable kebab-case name that documentation an
 
 from __future__ import annotations
 
+import difflib
+from collections.abc import Iterable
 from typing import ClassVar
 
 
@@ -39,6 +41,25 @@ class UsageError(MemtrialError):
     """The command line names something that does not exist or does not fit."""
 
     exit_code = 2
+
+
+def unknown_name(kind: str, name: str, known: Iterable[str], *, option: str) -> UsageError:
+    """Returns the refusal of a name that does not exist, with the names that are close to it.
+
+    Args:
+        kind: what is named: task, condition, agent.
+        name: as given.
+        known: all that there are.
+        option: with what to name another, for the hint.
+    """
+    names = list(known)
+    close = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
+    guess = f"did you mean {' or '.join(close)}? " if close else ""
+    return UsageError(
+        f"{kind}-unknown",
+        f"expected one of {', '.join(names) or 'none at all'}, found {kind} {name!r}",
+        hint=f"{guess}choose with {option}",
+    )
 
 
 class DocumentError(MemtrialError):

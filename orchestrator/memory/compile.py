@@ -1,7 +1,7 @@
 """The read side that all conditions share: items to text under the budget, text to prompt.
 
 Greedy in rank order: an item that does not fit is dropped and named, a later smaller one may still fit.
-The budget is measured on the whole final text. History is data: it cannot fake item ids or the frame.
+The budget is measured on all that memory adds, its frame included. History is data: it cannot fake item ids or the frame.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def compile_injection(
         reason: Literal["duplicate", "over_budget"] | None = None
         if folded in seen:
             reason = "duplicate"
-        elif counter.count(HEADER + "".join([*lines, line])) > budget:
+        elif counter.count(framed(HEADER + "".join([*lines, line]))) > budget:
             reason = "over_budget"
         if reason:
             dropped.append(DroppedItem(item_id=item.item_id, tokens=tokens, reason=reason))
@@ -60,7 +60,7 @@ def compile_injection(
         text=text,
         text_sha256=sha256_hex(text.encode()),
         unit=UNIT,
-        tokens=counter.count(text),
+        tokens=counter.count(framed(text)),
         max_tokens=budget,
         included=tuple(included),
         dropped=tuple(dropped),
@@ -76,7 +76,12 @@ def render_item(item: MemoryItem) -> str:
 
 def join_prompt(memory_text: str, prompt: str) -> str:
     """The single place where memory and prompt meet: identical bytes for every agent."""
-    return f"{OPEN}{memory_text}{CLOSE}{prompt}" if memory_text else prompt
+    return framed(memory_text) + prompt
+
+
+def framed(memory_text: str) -> str:
+    """Returns all that memory adds to a prompt: its text in its frame, or nothing at all."""
+    return f"{OPEN}{memory_text}{CLOSE}" if memory_text else ""
 
 
 def final_prompt(injection: Injection, prompt: str) -> str:

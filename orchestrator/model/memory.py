@@ -51,7 +51,10 @@ class DroppedItem(Closed):
 
 
 class Injection(Document):
-    """Exactly what memory put before the agent, by the one path that every condition uses."""
+    """Exactly what memory put before the agent, by the one path that every condition uses.
+
+    `tokens` counts all that it adds to the prompt: the text and the frame around it.
+    """
 
     condition_id: Slug
     channel: Literal["prompt_prefix"]

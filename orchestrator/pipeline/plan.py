@@ -7,11 +7,12 @@ of the trials is drawn from the plan's own seed, so it is part of the digest.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 from orchestrator.agents.scripted import driver_for
 from orchestrator.core.canonical import sha256_hex
-from orchestrator.core.errors import DocumentError, UsageError
+from orchestrator.core.errors import DocumentError, UsageError, unknown_name
 from orchestrator.model.condition import Condition
 from orchestrator.model.plan import (
     AgentPin,
@@ -55,11 +56,8 @@ def build_plan(
         UsageError: an unknown task, condition or agent, or a phase that this plan cannot have.
         DocumentError: a fixture is invalid; curated files are checked here, before any run.
     """
-    _check_phase(request)
-    conditions = _conditions(request, fixtures)
-    tasks = _tasks(request, fixtures)
-    agents = _agents(request, images)
-    curated = any(condition.adapter == "curated" for condition in conditions)
+    chosen = choose(request, fixtures=fixtures, images=images)
+    tasks, conditions, agents = chosen.tasks, chosen.conditions, chosen.agents
     pins = tuple(_task_pin(task, image_pins) for task in tasks)
     revision, dirty = source_revision()
     return Plan(
@@ -75,13 +73,51 @@ def build_plan(
         source_dirty=dirty,
         agents=agents,
         conditions=conditions,
-        curated=tuple(_curated_pin(fixtures, task) for task in tasks) if curated else (),
+        curated=chosen.curated,
         tasks=pins,
         profile_sha256=profile_sha256(),
         retry=RETRY,
         arms=equal_arms(pins, conditions, agents),
         trials=_trials(request, tasks, conditions, agents),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """What a request comes to; everything about it that can be checked without an engine holds."""
+
+    tasks: tuple[LoadedTask, ...]
+    conditions: tuple[Condition, ...]
+    agents: tuple[AgentPin, ...]
+    curated: tuple[CuratedPin, ...]
+
+
+def choose(request: PlanRequest, *, fixtures: Path, images: Path) -> Chosen:
+    """Finds what a request names, before any image is made.
+
+    Raises:
+        UsageError: an unknown task, condition or agent, or a phase that this plan cannot have.
+        DocumentError: a fixture is invalid, or a task has no curated file that an arm needs.
+    """
+    _check_phase(request)
+    conditions = _conditions(request, fixtures)
+    tasks = _tasks(request, fixtures)
+    agents = _agents(request, images)
+    curated = any(condition.adapter == "curated" for condition in conditions)
+    return Chosen(tasks, conditions, agents, _curated_pins(fixtures, tasks) if curated else ())
+
+
+def _curated_pins(fixtures: Path, tasks: tuple[LoadedTask, ...]) -> tuple[CuratedPin, ...]:
+    """Pins the curated file of every task; names all tasks that have none at once."""
+    names = [task.card.id for task in tasks]
+    without = [name for name in names if not (fixtures / "curated" / name / "MEMORY.md").is_file()]
+    if without:
+        raise DocumentError(
+            "curated-file-missing",
+            f"expected a curated file for each of {len(names)} tasks, found none for {', '.join(without)}",
+            hint=f"add curated/{without[0]}/MEMORY.md with its log, or choose other arms with --condition or other tasks with --task",
+        )
+    return tuple(_curated_pin(fixtures, task) for task in tasks)
 
 
 def equal_arms(
@@ -128,11 +164,7 @@ def _conditions(request: PlanRequest, fixtures: Path) -> tuple[Condition, ...]:
         known = {condition.id: condition for condition in registry.conditions}
         for name in request.conditions:
             if name not in known:
-                raise UsageError(
-                    "condition-unknown",
-                    f"expected one of {', '.join(known)}, found {name!r}",
-                    hint="choose with --condition",
-                )
+                raise unknown_name("condition", name, known, option="--condition")
         return tuple(c for c in registry.conditions if c.id in request.conditions)
     if request.matrix == "primary":
         return tuple(c for c in registry.conditions if c.role == "primary")

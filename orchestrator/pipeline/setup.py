@@ -27,7 +27,7 @@ from orchestrator.memory.tokens import TokenCounter
 from orchestrator.model.outcome import Outcome
 from orchestrator.model.plan import ImagePin, Plan, Trial
 from orchestrator.pipeline.options import PlanRequest
-from orchestrator.pipeline.plan import build_plan
+from orchestrator.pipeline.plan import build_plan, choose
 from orchestrator.pipeline.ready import ready_for_images, ready_to_run
 from orchestrator.pipeline.run import Run, TrialEnd, pending_of, read_plan
 from orchestrator.pipeline.stages import Bench
@@ -116,6 +116,7 @@ def make_plan(
     Raises:
         MemtrialError: anything that makes the plan impossible.
     """
+    choose(request, fixtures=fixtures_root(), images=images_root())
     client = None if offline else ensure_engine(say, allow_install=install)
     if client is not None:
         ready_for_images(client)

@@ -6,12 +6,11 @@ below the fixtures folder, follows no links there, writes nothing.
 
 from __future__ import annotations
 
-import difflib
 from dataclasses import dataclass
 from pathlib import Path
 
 from orchestrator.core.canonical import sha256_hex
-from orchestrator.core.errors import DocumentError, IntegrityError, UsageError
+from orchestrator.core.errors import DocumentError, IntegrityError, unknown_name
 from orchestrator.core.files import read_confined, safe_relative
 from orchestrator.core.patchtext import touched_paths
 from orchestrator.core.pathglob import matches_any
@@ -76,12 +75,7 @@ def load_task(fixtures: Path, task_id: str) -> LoadedTask:
     """
     known = list_tasks(fixtures)
     if task_id not in known:
-        close = difflib.get_close_matches(task_id, known, n=3)
-        raise UsageError(
-            "task-unknown",
-            f"expected a task of the fixtures, found {task_id!r}",
-            hint=f"did you mean {', '.join(close)}?" if close else "run `memtrial tasks`",
-        )
+        raise unknown_name("task", task_id, known, option="--task; `memtrial tasks` lists them")
     folder = fixtures / "tasks" / task_id
     card = TaskCard.parse(_read(folder, "task.json"), where=f"{task_id}/task.json")
     brief = Brief.parse(_read(folder, "brief.json"), where=f"{task_id}/brief.json")

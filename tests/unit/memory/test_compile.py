@@ -64,6 +64,16 @@ def test_an_item_that_does_not_fit_is_dropped_and_a_later_smaller_one_may_fit() 
     assert [(item.item_id, item.reason) for item in injection.dropped] == [("m1", "over_budget")]
 
 
+def test_the_frame_counts_against_the_budget() -> None:
+    text_alone = COUNTER.count(compiled("parked").text)
+    whole = compiled("parked").tokens
+    assert whole > text_alone
+    assert compiled("parked", max_tokens=whole).included
+    assert [item.reason for item in compiled("parked", max_tokens=whole - 1).dropped] == [
+        "over_budget"
+    ]
+
+
 def test_a_text_that_differs_only_in_case_and_white_space_is_a_duplicate() -> None:
     injection = compiled("Show  PARKED\nthere", "show parked there", "else")
     assert [(item.item_id, item.reason) for item in injection.dropped] == [("m1", "duplicate")]
@@ -124,7 +134,8 @@ def test_an_instruction_in_history_arrives_word_for_word_as_an_item() -> None:
 )
 def test_no_items_ever_take_more_than_the_budget(texts: list[str], max_tokens: int) -> None:
     injection = compiled(*texts, max_tokens=max_tokens)
-    assert COUNTER.count(injection.text) == injection.tokens <= max_tokens
+    added = final_prompt(injection, PROMPT).removesuffix(PROMPT)
+    assert COUNTER.count(added) == injection.tokens <= max_tokens
     assert len(injection.included) + len(injection.dropped) == len(texts)
 
 
