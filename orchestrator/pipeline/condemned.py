@@ -43,6 +43,7 @@ def condemned(
         pass_to_pass=_missing(tuple(test.id for test in key.pass_to_pass)),
         paths_ok=True,
         patterns_ok=True,
+        reports_ok=True,
         violations=(violation,),
         resolved=False,
         failure_reason=FailureReason.ORACLE_INCONCLUSIVE,
