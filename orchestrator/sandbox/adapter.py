@@ -11,7 +11,8 @@ import docker
 
 from orchestrator.model.plan import TaskPin
 from orchestrator.protocols import VerifyJob, VerifyOutcome
-from orchestrator.sandbox.containers import Container
+from orchestrator.sandbox.containers import Container, EngineFault
+from orchestrator.sandbox.engine import answers
 from orchestrator.sandbox.harden import draw_uids, verifier_profile
 from orchestrator.sandbox.identity import labels
 from orchestrator.sandbox.timing import StepClock
@@ -20,6 +21,8 @@ from orchestrator.sandbox.workspace import DockerWorkspace
 
 # The client of the one SDK that this room owns; other rooms name it by this alias only.
 EngineClient = docker.DockerClient
+
+ENGINE_PATIENCE_S = 60
 
 
 class DockerSandbox:
@@ -31,10 +34,16 @@ class DockerSandbox:
         self.session = secrets.token_hex(8)
         self._lock = threading.Lock()
         self._open: list[DockerWorkspace | Container] = []
+        self._aborted = threading.Event()
 
     @contextmanager
     def open(self, task: TaskPin, *, trial: str) -> Iterator[DockerWorkspace]:
-        """Starts the containers of a trial; removes them and their volume on exit."""
+        """Starts the containers of a trial; removes them and their volume on exit.
+
+        Raises:
+            EngineFault: the engine refused, or did not come back within `ENGINE_PATIENCE_S`.
+        """
+        self._await_engine()
         workspace = DockerWorkspace(
             self._client, task, labels(self._installation, trial, self.session)
         )
@@ -45,8 +54,20 @@ class DockerSandbox:
             finally:
                 workspace.close()
 
+    def _await_engine(self) -> None:
+        """Gives a restarting engine time to come back, so that no attempt is spent on its absence."""
+        deadline_s = time.monotonic() + ENGINE_PATIENCE_S
+        while not answers(self._client):
+            if time.monotonic() > deadline_s or self._aborted.wait(0.5):
+                raise EngineFault(
+                    "engine-lost",
+                    f"expected the engine to answer within {ENGINE_PATIENCE_S} s, found none that does",
+                    hint="run `memtrial doctor`, then `memtrial resume`",
+                )
+
     def abort(self) -> None:
         """Kills everything that runs, so that waiting threads come back and clean up."""
+        self._aborted.set()
         with self._lock:
             running = list(self._open)
         for item in running:

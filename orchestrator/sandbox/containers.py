@@ -97,8 +97,8 @@ class Container:
         """Ends every process of the container at once; an ended container is left alone."""
         try:
             self._client.api.kill(self.id)
-        except APIError as error:
-            if error.status_code not in {404, 409}:
+        except (APIError, OSError) as error:
+            if getattr(error, "status_code", None) not in {404, 409}:
                 raise _fault(f"kill the {self._role} container", error) from error
 
     def wait(self) -> tuple[int, bool]:
@@ -213,9 +213,9 @@ class Container:
                 self._client.api.remove_container(self.id, force=True, v=True)
             except NotFound:
                 pass
-            except APIError as error:
+            except (APIError, OSError) as error:
                 # Another remove of the same container is under way: it will be gone.
-                if error.status_code != 409:
+                if getattr(error, "status_code", None) != 409:
                     raise _fault(f"remove the {self._role} container", error) from error
 
     def __enter__(self) -> Self:

@@ -62,13 +62,14 @@ def _try_connect() -> docker.DockerClient | None:
             )
         except (DockerException, OSError):
             continue
-        if _answers(client):
+        if answers(client):
             return client
         client.close()
     return None
 
 
-def _answers(client: docker.DockerClient) -> bool:
+def answers(client: docker.DockerClient) -> bool:
+    """Tells whether the engine behind a client answers now."""
     try:
         return bool(client.ping())
     except (DockerException, OSError):

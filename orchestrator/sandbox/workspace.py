@@ -93,10 +93,10 @@ class DockerWorkspace:
                     driver_opts=volume_options(limits, self._uids),
                     labels=self._labels,
                 )
-            except APIError as error:
+            except (APIError, OSError) as error:
                 raise EngineFault(
                     "engine-fault",
-                    f"could not create the work volume: {error.explanation}",
+                    f"could not create the work volume: {error}",
                     hint="run `memtrial doctor`, then `memtrial resume`",
                 ) from error
         self._harvester = self._pool.submit(self._start, "harvester")
@@ -315,11 +315,11 @@ class DockerWorkspace:
         with self._clock.step():
             try:
                 self._client.api.remove_volume(self._volume, force=True)
-            except APIError as error:
-                if error.status_code != 404:
+            except (APIError, OSError) as error:
+                if getattr(error, "status_code", None) != 404:
                     raise EngineFault(
                         "engine-fault",
-                        f"could not remove the work volume: {error.explanation}",
+                        f"could not remove the work volume: {error}",
                         hint="run `memtrial clean`",
                     ) from error
 
