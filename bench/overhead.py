@@ -40,7 +40,9 @@ def main() -> int:
     )
     plan = make_plan(request, say, install=True)
     client = connect()
-    make_bench = benches(plan, DockerSandbox(client, installation_id(cache_root())))
+    make_bench = benches(
+        plan, DockerSandbox(client, installation_id(cache_root())), client, secret="bench"
+    )
     ratios: list[float] = []
     walls: list[float] = []
     load_before = os.getloadavg()[0]

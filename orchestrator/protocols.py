@@ -12,25 +12,12 @@ from dataclasses import dataclass
 from typing import Literal, Protocol
 
 from orchestrator.model.condition import Condition
+from orchestrator.model.isolation import Inventory
 from orchestrator.model.memory import Remembered
 from orchestrator.model.plan import TaskPin
 from orchestrator.model.resources import Resources
 from orchestrator.model.task import History, Rehearsal
 from orchestrator.model.verdict import Change, LeftOut
-
-
-@dataclass(frozen=True, slots=True)
-class Inventory:
-    """What the agent's container holds before the agent begins, by our own program's account."""
-
-    environment: tuple[tuple[str, str], ...]
-    home_entries: tuple[str, ...]
-    temporary_entries: tuple[str, ...]
-    interfaces: tuple[str, ...]
-    processes: int
-    uid: int
-    capabilities_effective: str
-    hostname: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +98,18 @@ class Workspace(Protocol):
 
     @property
     def inventory(self) -> Inventory:
-        """What stood in the container before `act`."""
+        """What stood in the container before `act`, by our own program's account."""
+
+    @property
+    def contents(self) -> tuple[tuple[str, bytes], ...]:
+        """Path and content (in bounds) of the files of the inventory."""
+
+    @property
+    def exposed(self) -> bytes:
+        """What the engine says of the container: name, labels, mounts, environment, command."""
+
+    def listing(self) -> tuple[str, ...]:
+        """The listing of image files behind the inventory's digest, one line each; only before `act`."""
 
     def act(self, launch: Launch) -> ActOutcome:
         """Runs the agent to its end or to a limit; afterwards nothing of it is alive."""

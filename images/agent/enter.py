@@ -1,8 +1,8 @@
 """First program of the agent's container: copies the checkout, takes stock, waits, runs the agent.
 
-Reads the pinned checkout from the image and one frame from standard input (its length in decimal, a
-newline, then that many bytes of JSON). Writes the work area, and one line of JSON before any agent
-code has run; after that line its output is the agent's and nobody trusts it. Standard library only.
+Reads the pinned checkout from the image and frames from standard input (length in decimal, a newline,
+that many bytes of JSON). Writes the work area, and single lines of JSON before any agent code has run;
+after those its output is the agent's and nobody trusts it. Standard library only.
 """
 
 from __future__ import annotations
@@ -47,35 +47,20 @@ def copy_checkout() -> None:
             shutil.copy(entry, target)
 
 
-def capabilities() -> str:
-    """Returns the effective capability mask of this process."""
-    for line in Path("/proc/self/status").read_text(encoding="ascii").splitlines():
-        if line.startswith("CapEff:"):
-            return line.split()[1]
-    return "unknown"
-
-
-def take_stock() -> dict[str, object]:
-    """Describes the container as the agent will find it."""
-    return {
-        "environment": sorted(os.environ.items()),
-        "home_entries": sorted(os.listdir(os.environ.get("HOME", "/home/agent"))),
-        "temporary_entries": sorted(os.listdir("/tmp")),  # noqa: S108 - the container's own tmpfs
-        "interfaces": sorted(os.listdir("/sys/class/net")),
-        "processes": sum(name.isdigit() for name in os.listdir("/proc")),
-        "uid": os.getuid(),
-        "capabilities_effective": capabilities(),
-        "hostname": os.uname().nodename,
-    }
-
-
 def main() -> int:
     """Runs one agent to its end and returns its exit code."""
     # A second limit inside the container: without an orchestrator nothing may run for ever.
     signal.alarm(int(sys.argv[1]))
     copy_checkout()
-    print(json.dumps({"ready": take_stock()}), flush=True)
+    # An isolated interpreter does not look beside the script by itself.
+    sys.path.append(str(Path(__file__).parent))
+    import stock
+
+    print(json.dumps({"ready": stock.take(CHECKOUT, WORK)}), flush=True)
     frame = read_frame()
+    while frame.get("want") == "listing":
+        print(json.dumps({"listing": stock.listing()}), flush=True)
+        frame = read_frame()
     argv = frame["argv"]
     environment = frame["environment"]
     stdin = frame["stdin_base64"]

@@ -7,6 +7,7 @@ from typing import Literal, Self
 from pydantic import Field, model_validator
 
 from orchestrator.model.base import Closed, Document, Sha256, Slug, Text
+from orchestrator.model.isolation import Additions
 
 
 class MemoryBudget(Closed):
@@ -26,6 +27,7 @@ class Condition(Closed):
     budget: MemoryBudget | None = None
     retrieve_k: int | None = Field(default=None, gt=0, le=1000)
     forbidden_shortcuts: tuple[Text, ...] = ()
+    adds: Additions = Additions()
 
     @model_validator(mode="after")
     def _budget_belongs_to_memory(self) -> Self:

@@ -18,8 +18,10 @@ class Stage(StrEnum):
     PREPARE = "prepare"
     REMEMBER = "remember"
     INJECT = "inject"
+    ISOLATE = "isolate"
     ACT = "act"
     HARVEST = "harvest"
+    SCREEN = "screen"
     GRADE = "grade"
     SEAL = "seal"
 
@@ -143,6 +145,8 @@ class Sealed(Document):
     prepared_sha256: Sha256
     remembered_sha256: Sha256
     injection_sha256: Sha256
+    isolation_sha256: Sha256
     acted_sha256: Sha256
     harvest_sha256: Sha256
+    screening_sha256: Sha256
     verdict_sha256: Sha256

@@ -32,6 +32,7 @@ from orchestrator.pipeline.ready import ready_for_images, ready_to_run
 from orchestrator.pipeline.run import Run, TrialEnd, pending_of, read_plan
 from orchestrator.pipeline.stages import Bench
 from orchestrator.pipeline.watch import Watch
+from orchestrator.pipeline.watches import Watches, examine_images, host_canary
 from orchestrator.protocols import MemoryAdapter
 from orchestrator.sandbox.adapter import DockerSandbox, EngineClient
 from orchestrator.sandbox.base import ensure_base
@@ -40,6 +41,7 @@ from orchestrator.sandbox.engine import connect, describe, ensure_engine
 from orchestrator.sandbox.identity import installation_id
 from orchestrator.sandbox.images import ImageSet, assemble, ensure_loaded, lock_of, pin, task_images
 from orchestrator.sandbox.layers import ImageSpec
+from orchestrator.sandbox.leaks.literals import check_task
 from orchestrator.sandbox.reaper import reap
 from orchestrator.sources.checkout import materialise, repository_entries
 from orchestrator.sources.fetch import PinnedFile, fetch
@@ -73,7 +75,11 @@ def _shared_images(client: EngineClient | None, say: Say, *, official: bool = Fa
 def _images_of(task: LoadedTask, shared: ImageSet) -> tuple[ImageSpec, ImageSpec]:
     checkout = materialise(task.source, fixtures=fixtures_root(), cache=cache_root())
     check_against_checkout(task, checkout)
-    return task_images(shared, (*checkout.entries, *repository_entries(checkout)))
+    entries = (*checkout.entries, *repository_entries(checkout))
+    check_task(
+        entries, key=task.key, rehearsal=task.rehearsal, brief=task.brief, history=task.history
+    )
+    return task_images(shared, entries)
 
 
 def make_images(say: Say, *, write_lock_file: bool) -> dict[str, str]:
@@ -85,14 +91,15 @@ def make_images(say: Say, *, write_lock_file: bool) -> dict[str, str]:
     for name, spec in shared.named().items():
         ensure_loaded(client, name, spec, say)
         made[name] = spec.image_id
+    agents: list[tuple[LoadedTask, ImageSpec]] = []
     for task_id in list_tasks(fixtures_root()):
-        for role, spec in zip(
-            ("agent", "verifier"),
-            _images_of(load_task(fixtures_root(), task_id), shared),
-            strict=True,
-        ):
+        task = load_task(fixtures_root(), task_id)
+        specs = _images_of(task, shared)
+        for role, spec in zip(("agent", "verifier"), specs, strict=True):
             ensure_loaded(client, f"{task_id}-{role}", spec, say)
             made[f"{task_id}-{role}"] = spec.image_id
+        agents.append((task, specs[0]))
+    examine_images(client, agents, say)
     if write_lock_file:
         base = ensure_base(client, images_root(), cache_root(), local_lock_path(), say)
         write_atomic(
@@ -122,28 +129,37 @@ def make_plan(
         ready_for_images(client)
     shared = _shared_images(client, say, official=request.phase == "official")
 
+    agents: list[tuple[LoadedTask, ImageSpec]] = []
+
     def image_pins(task: LoadedTask) -> tuple[ImagePin, ImagePin]:
         specs = _images_of(task, shared)
         if client is not None:
             for role, spec in zip(("agent", "verifier"), specs, strict=True):
                 ensure_loaded(client, f"{task.card.id}-{role}", spec, say)
+        agents.append((task, specs[0]))
         return pin(specs[0]), pin(specs[1])
 
-    return build_plan(
+    plan = build_plan(
         request, fixtures=fixtures_root(), images=images_root(), image_pins=image_pins
     )
+    if client is not None:
+        examine_images(client, agents, say)
+    return plan
 
 
 class _Benches:
     """Makes the bench of each trial: loads tasks once, picks the adapter of the condition."""
 
-    def __init__(self, plan: Plan, sandbox: DockerSandbox) -> None:
+    def __init__(
+        self, plan: Plan, sandbox: DockerSandbox, client: EngineClient, secret: str
+    ) -> None:
         fixtures = fixtures_root()
         self._plan = plan
         self._plan_sha256 = plan.digest_sha256()
         self._sandbox = sandbox
         self._counter = TokenCounter()
         self._tasks = {task.digests.id: load_task(fixtures, task.digests.id) for task in plan.tasks}
+        self._watches = Watches(self._tasks, client, secret=secret)
         self._adapters = {c.id: self._adapter(c.adapter, fixtures) for c in plan.conditions}
 
     def _adapter(self, adapter: str, fixtures: Path) -> MemoryAdapter:
@@ -173,12 +189,22 @@ class _Benches:
             adapter=self._adapters[trial.condition_id],
             sandbox=self._sandbox,
             counter=self._counter,
+            watch=self._watches.of(self._plan.task(trial.task_id)),
         )
 
 
-def benches(plan: Plan, sandbox: DockerSandbox) -> Callable[[Trial], Bench]:
-    """Returns what makes the bench of each trial of a plan, over a sandbox."""
-    return _Benches(plan, sandbox)
+def benches(
+    plan: Plan, sandbox: DockerSandbox, client: EngineClient, *, secret: str
+) -> Callable[[Trial], Bench]:
+    """Returns what makes the bench of each trial of a plan.
+
+    Args:
+        plan: the plan.
+        sandbox: where containers come from.
+        client: the engine, for layers that the leak scan has not seen.
+        secret: what the canaries of the run's trials are derived from.
+    """
+    return _Benches(plan, sandbox, client, secret)
 
 
 def start_run(plan: Plan, *, watch: Watch, workers: int) -> Path:
@@ -232,7 +258,9 @@ def _work(run: Run, client: EngineClient, watch: Watch, workers: int) -> None:
 
     try:
         with _stoppable(run, sandbox):
-            run.execute(benches(run.plan, sandbox), workers=workers, progress=show, watch=watch)
+            secret = host_canary(run.folder)
+            make_bench = benches(run.plan, sandbox, client, secret=secret)
+            run.execute(make_bench, workers=workers, progress=show, watch=watch)
     finally:
         run.close()
         _sweep(client, installation, sandbox.session, watch.say)

@@ -12,13 +12,15 @@ from orchestrator.core.errors import IntegrityError, Misconduct
 from orchestrator.memory.compile import compile_injection, final_prompt
 from orchestrator.memory.tokens import TokenCounter
 from orchestrator.model.condition import Condition
+from orchestrator.model.isolation import Isolation, Screening
 from orchestrator.model.memory import Injection, Remembered
 from orchestrator.model.plan import Plan, TaskPin, Trial
 from orchestrator.model.record import Prepared, Sealed, Stage
 from orchestrator.model.verdict import Acted, Harvest, TestReport, Verdict, Violation
+from orchestrator.pipeline import isolation
 from orchestrator.pipeline.condemned import condemned
 from orchestrator.pipeline.journal import Journal
-from orchestrator.protocols import Inventory, MemoryAdapter, Sandbox, Workspace
+from orchestrator.protocols import Launch, MemoryAdapter, Sandbox, Workspace
 from orchestrator.scoring.runners import Exam, exam_for, job_for, normalise
 from orchestrator.scoring.seal import Phase, draw_seal
 from orchestrator.scoring.verdict import grade as grade_reports
@@ -36,6 +38,7 @@ class Bench:
     adapter: MemoryAdapter
     sandbox: Sandbox
     counter: TokenCounter
+    watch: isolation.Watch
     workspace: Workspace | None = field(default=None)
 
     @property
@@ -50,7 +53,7 @@ class Bench:
 
 
 def prepare(bench: Bench, journal: Journal, containers: ExitStack) -> Prepared:
-    """Starts the containers and checks that they hold what the plan says and nothing else."""
+    """Starts the containers of the trial."""
     if bench.task.digests != bench.pin.digests:
         raise IntegrityError(
             "task-changed",
@@ -58,7 +61,6 @@ def prepare(bench: Bench, journal: Journal, containers: ExitStack) -> Prepared:
             hint="restore the fixtures, or make a new plan with `memtrial plan`",
         )
     bench.workspace = containers.enter_context(bench.sandbox.open(bench.pin, trial=bench.trial.key))
-    check_inventory(bench.workspace.inventory)
     journal.spent(bench.workspace.container_ms())
     return Prepared(
         task_id=bench.trial.task_id,
@@ -67,30 +69,6 @@ def prepare(bench: Bench, journal: Journal, containers: ExitStack) -> Prepared:
         tree=bench.pin.tree,
         profile_sha256=bench.plan.profile_sha256,
     )
-
-
-def check_inventory(inventory: Inventory) -> None:
-    """Refuses a container that is not as empty and powerless as promised.
-
-    Raises:
-        IntegrityError: something was there before the agent, or the container can do more than it should.
-    """
-    found = {
-        "files in HOME": list(inventory.home_entries),
-        "files in /tmp": list(inventory.temporary_entries),
-        "network interfaces": [name for name in inventory.interfaces if name != "lo"],
-        "capabilities": []
-        if set(inventory.capabilities_effective) == {"0"}
-        else [inventory.capabilities_effective],
-        "root": ["uid 0"] if inventory.uid == 0 else [],
-    }
-    wrong = {name: values for name, values in found.items() if values}
-    if wrong:
-        raise IntegrityError(
-            "container-not-clean",
-            f"expected an empty, powerless container, found {wrong}",
-            hint="run `memtrial doctor`",
-        )
 
 
 def remember(bench: Bench, journal: Journal) -> Remembered:
@@ -107,14 +85,36 @@ def inject(bench: Bench, remembered: Remembered) -> Injection:
     return compile_injection(remembered, bench.condition, bench.task.brief.prompt, bench.counter)
 
 
+def launch_of(bench: Bench, injection: Injection) -> Launch:
+    """Returns what the agent is given: the joined prompt, and the trial's own canary."""
+    driver = driver_for(bench.trial.agent)
+    prompt = final_prompt(injection, bench.task.brief.prompt)
+    launch = driver.launch(prompt, bench.task.rehearsal)
+    return isolation.marked(launch, bench.watch.canary(bench.trial.key))
+
+
+def isolate(bench: Bench, journal: Journal, injection: Injection) -> Isolation:
+    """Proves that the container holds what its arm declares, and nothing that the agent must not see."""
+    workspace = _open(bench)
+    before_ms = workspace.container_ms()
+    proof = isolation.isolate(
+        watch=bench.watch,
+        trial=bench.trial.key,
+        task=bench.pin,
+        condition=bench.condition,
+        workspace=workspace,
+        launch=launch_of(bench, injection),
+        keep=journal.keep,
+    )
+    journal.spent(workspace.container_ms() - before_ms)
+    return proof
+
+
 def act(bench: Bench, journal: Journal, injection: Injection) -> Acted:
     """Runs the agent with the joined prompt."""
     workspace = _open(bench)
     before_ms = workspace.container_ms()
-    driver = driver_for(bench.trial.agent)
-    outcome = workspace.act(
-        driver.launch(final_prompt(injection, bench.task.brief.prompt), bench.task.rehearsal)
-    )
+    outcome = workspace.act(launch_of(bench, injection))
     journal.spent(workspace.container_ms() - before_ms)
     journal.used(workspace.resources())
     return Acted(
@@ -142,6 +142,18 @@ def harvest(bench: Bench, journal: Journal) -> Harvest:
         changes=outcome.changes,
         left_out=outcome.left_out,
         diff_truncated=outcome.diff_truncated,
+    )
+
+
+def screen(bench: Bench, journal: Journal, injection: Injection, harvested: Harvest) -> Screening:
+    """Searches transcript, diff and names for what the agent had no honest way to."""
+    return isolation.screen(
+        watch=bench.watch,
+        trial=bench.trial.key,
+        launch=launch_of(bench, injection),
+        output=journal.artifact(Stage.ACT, "output"),
+        diff=journal.artifact(Stage.HARVEST, "diff"),
+        harvest=harvested.canonical(),
     )
 
 
@@ -233,8 +245,10 @@ def seal(bench: Bench, journal: Journal, verdict: Verdict) -> Sealed:
         prepared_sha256=journal.document_sha256(Stage.PREPARE),
         remembered_sha256=journal.document_sha256(Stage.REMEMBER),
         injection_sha256=journal.document_sha256(Stage.INJECT),
+        isolation_sha256=journal.document_sha256(Stage.ISOLATE),
         acted_sha256=journal.document_sha256(Stage.ACT),
         harvest_sha256=journal.document_sha256(Stage.HARVEST),
+        screening_sha256=journal.document_sha256(Stage.SCREEN),
         verdict_sha256=verdict.digest_sha256(),
     )
 

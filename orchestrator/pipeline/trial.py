@@ -1,4 +1,4 @@
-"""One trial, top to bottom: prepare, remember, inject, act, harvest, grade, seal.
+"""One trial, top to bottom: prepare, remember, inject, isolate, act, harvest, screen, grade, seal.
 
 Each line takes frozen documents and gives one; it is written down before the next line runs. Nothing
 here knows Docker, SQLite or pytest.
@@ -10,11 +10,13 @@ from contextlib import ExitStack
 from functools import partial
 
 from orchestrator.core.errors import Misconduct
+from orchestrator.model.isolation import Isolation, Screening
 from orchestrator.model.memory import Injection, Remembered
 from orchestrator.model.outcome import Outcome, outcome_of_trial
 from orchestrator.model.record import Prepared, Sealed, Stage
 from orchestrator.model.verdict import Acted, Harvest, Verdict
 from orchestrator.pipeline import stages
+from orchestrator.pipeline.isolation import require_clean, require_isolated
 from orchestrator.pipeline.journal import Journal
 from orchestrator.pipeline.stages import Bench
 
@@ -41,8 +43,16 @@ def _stages(bench: Bench, journal: Journal) -> Verdict:
             Stage.REMEMBER, Remembered, lambda: stages.remember(bench, journal)
         )
         injection = journal.step(Stage.INJECT, Injection, lambda: stages.inject(bench, remembered))
+        proof = journal.step(
+            Stage.ISOLATE, Isolation, lambda: stages.isolate(bench, journal, injection)
+        )
+        require_isolated(proof)
         acted = journal.step(Stage.ACT, Acted, lambda: stages.act(bench, journal, injection))
         harvest = journal.step(Stage.HARVEST, Harvest, lambda: stages.harvest(bench, journal))
+    screening = journal.step(
+        Stage.SCREEN, Screening, lambda: stages.screen(bench, journal, injection, harvest)
+    )
+    require_clean(screening)
     verdict = journal.step(
         Stage.GRADE, Verdict, lambda: stages.grade(bench, journal, injection, acted, harvest)
     )

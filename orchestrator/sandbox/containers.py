@@ -132,6 +132,14 @@ class Container:
         except (APIError, OSError) as error:
             raise _fault(f"ask what became of the {self._role} container", error) from error
 
+    def describe(self) -> dict[str, Any]:
+        """Returns the engine's own description of the container."""
+        try:
+            found: dict[str, Any] = self._client.api.inspect_container(self.id)
+        except (APIError, OSError) as error:
+            raise _fault(f"inspect the {self._role} container", error) from error
+        return found
+
     def begin_exec(
         self,
         argv: tuple[str, ...],

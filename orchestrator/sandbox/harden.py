@@ -14,6 +14,7 @@ from orchestrator.core.canonical import digest_sha256
 from orchestrator.model.task import Limits
 
 MIB = 1024 * 1024
+HOSTNAME = "sandbox"
 
 FIRST_UID = 100_000
 SLOTS = 500_000_000
@@ -139,7 +140,7 @@ def create_options(
         "command": list(profile.command),
         "user": profile.user,
         "working_dir": "/work",
-        "hostname": "sandbox",
+        "hostname": HOSTNAME,
         "labels": labels,
         "stdin_open": True,
         "tty": False,

@@ -12,17 +12,18 @@ import json
 import secrets
 import time
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any
 
 import docker
 from docker.errors import APIError
 from pydantic import TypeAdapter
 
 from orchestrator.core.errors import IntegrityError
+from orchestrator.model.isolation import Inventory
 from orchestrator.model.plan import TaskPin
 from orchestrator.model.resources import Resources
 from orchestrator.model.verdict import Change, LeftOut
-from orchestrator.protocols import ActOutcome, HarvestOutcome, Inventory, Launch
+from orchestrator.protocols import ActOutcome, HarvestOutcome, Launch
+from orchestrator.sandbox.account import contents_of, exposed_by, inventory_of
 from orchestrator.sandbox.containers import Container, EngineFault
 from orchestrator.sandbox.harden import (
     agent_profile,
@@ -57,6 +58,8 @@ class DockerWorkspace:
         self._inventory: Inventory | None = None
         self._meter: Meter | None = None
         self._resources: Resources | None = None
+        self._contents: tuple[tuple[str, bytes], ...] = ()
+        self._exposed = b""
         self._ended = False
         self._aborted = False
 
@@ -77,6 +80,29 @@ class DockerWorkspace:
     def resources(self) -> Resources | None:
         """What the agent's container used; complete after `harvest`, None if it could not be read."""
         return self._resources
+
+    @property
+    def contents(self) -> tuple[tuple[str, bytes], ...]:
+        """Path and content (in bounds) of the files of the inventory."""
+        return self._contents
+
+    @property
+    def exposed(self) -> bytes:
+        """What the engine says of the agent's container."""
+        return self._exposed
+
+    def listing(self) -> tuple[str, ...]:
+        """The listing of image files behind the inventory's digest."""
+        if self._agent is None:
+            return ()
+        with self._clock.step():
+            self._agent.stream.send_frame({"want": "listing"})
+            answer = self._agent.stream.line(
+                time.monotonic() + START_TIMEOUT_S,
+                max_bytes=MAX_INVENTORY_BYTES,
+                who="the agent's container",
+            )
+        return tuple(map(str, answer.get("listing", ())))
 
     def container_ms(self) -> int:
         """Wall time so far with a container step under way, in milliseconds."""
@@ -107,7 +133,10 @@ class DockerWorkspace:
                 max_bytes=MAX_INVENTORY_BYTES,
                 who="the agent's container",
             )
-        self._inventory = _inventory(ready)
+            described = self._agent.describe()
+        self._inventory = inventory_of(ready)
+        self._contents = contents_of(ready)
+        self._exposed = exposed_by(described)
 
     def _start(self, role: str) -> Container:
         limits = self._task.limits
@@ -322,23 +351,3 @@ class DockerWorkspace:
                         f"could not remove the work volume: {error}",
                         hint="run `memtrial clean`",
                     ) from error
-
-
-def _inventory(ready: dict[str, Any]) -> Inventory:
-    found = ready.get("ready")
-    if not isinstance(found, dict):
-        raise IntegrityError(
-            "trusted-program-failed",
-            f"the agent's container: expected its inventory, found {ready}",
-            hint="run `memtrial images`",
-        )
-    return Inventory(
-        environment=tuple((str(k), str(v)) for k, v in found["environment"]),
-        home_entries=tuple(map(str, found["home_entries"])),
-        temporary_entries=tuple(map(str, found["temporary_entries"])),
-        interfaces=tuple(map(str, found["interfaces"])),
-        processes=int(found["processes"]),
-        uid=int(found["uid"]),
-        capabilities_effective=str(found["capabilities_effective"]),
-        hostname=str(found["hostname"]),
-    )

@@ -7,27 +7,65 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
+from orchestrator.model.condition import Condition
+from orchestrator.model.isolation import Inventory
 from orchestrator.model.plan import TaskPin
 from orchestrator.model.resources import Resources
+from orchestrator.pipeline.isolation import Watch
 from orchestrator.protocols import (
     ActOutcome,
     HarvestOutcome,
-    Inventory,
     Launch,
     VerifyJob,
     VerifyOutcome,
 )
+from orchestrator.sandbox.declared import INIT, declare
+from orchestrator.sandbox.leaks.layers import LayersKnown, listing_sha256
+from orchestrator.sandbox.leaks.scanner import Literal as Secret
 
-CLEAN = Inventory(
-    environment=(),
-    home_entries=(),
-    temporary_entries=(),
-    interfaces=("lo",),
-    processes=2,
-    uid=10001,
-    capabilities_effective="0000000000000000",
-    hostname="sandbox",
-)
+ARM = Condition(id="no_memory", role="control", summary="nothing", adapter="none")
+
+
+def clean_inventory(task: TaskPin) -> Inventory:
+    """An inventory that equals the declaration of an arm that adds nothing, over an image without files."""
+    declared = declare(task, ARM, listing_sha256([]))
+    return Inventory(
+        listing_sha256=declared.listing_sha256,
+        listing_entries=0,
+        work_tree=declared.work_tree,
+        files=(),
+        files_cut=False,
+        environment=declared.environment,
+        mounts=tuple(
+            mount.model_copy(update={"fs_type": mount.fs_type.replace("*", "overlay")})
+            for mount in declared.mounts
+        ),
+        processes=tuple(
+            process.model_copy(
+                update={
+                    "command": tuple(w.replace(INIT, "/sbin/docker-init") for w in process.command)
+                }
+            )
+            for process in declared.processes
+        ),
+        interfaces=declared.interfaces,
+        uid=declared.uid,
+        capabilities_effective="0000000000000000",
+        hostname=declared.hostname,
+    )
+
+
+def watch_over(oracle: tuple[Secret, ...] = (), *, secret: str = "test") -> Watch:
+    """A watch over an image without files."""
+    return Watch(
+        oracle=oracle,
+        image_paths=(),
+        run_paths=(),
+        secret=secret,
+        know=lambda _: LayersKnown((), {}),
+    )
+
+
 STILL = ActOutcome(ended="exited", exit_code=0, output=b"", output_truncated=False)
 NOTHING_FOUND = VerifyOutcome(
     compiled=True, compile_error=None, timed_out=False, exit_code=1, report=None, log=b""
@@ -42,11 +80,19 @@ class FakeWorkspace:
     task: TaskPin
     trial: str
     sandbox: FakeSandbox
-    inventory: Inventory = CLEAN
+    contents: tuple[tuple[str, bytes], ...] = ()
+    exposed: bytes = b"{}"
+
+    @property
+    def inventory(self) -> Inventory:
+        return self.sandbox.inventory or clean_inventory(self.task)
+
+    def listing(self) -> tuple[str, ...]:
+        return ()
 
     def act(self, launch: Launch) -> ActOutcome:
         self.sandbox.fault(self.trial, "act")
-        return replace(STILL, ended=self.sandbox.ended)
+        return replace(STILL, ended=self.sandbox.ended, output=self.sandbox.output)
 
     def harvest(self) -> HarvestOutcome:
         self.sandbox.fault(self.trial, "harvest")
@@ -68,6 +114,8 @@ class FakeSandbox:
     fault: Fault = lambda trial, step: None
     ended: Literal["exited", "time_limit", "output_limit", "oom_killed"] = "exited"
     used: Resources | None = None
+    output: bytes = b""
+    inventory: Inventory | None = None
     opened: list[str] = field(default_factory=list)
 
     @contextmanager

@@ -1,0 +1,107 @@
+"""Reads the two accounts of an agent's container: our program's, from inside, and the engine's.
+
+Pure over what was answered. A container that answers nonsense is not the one that was started.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+from typing import Any
+
+from pydantic import ValidationError
+
+from orchestrator.core.errors import IntegrityError
+from orchestrator.model.isolation import Inventory
+
+# Of the engine's description, what a container could tell about others, the task or the host. Storage
+# paths of the engine and the trial's own labels of ownership are its business and not the agent's.
+CONFIG = (
+    "Env",
+    "Labels",
+    "Cmd",
+    "Entrypoint",
+    "Hostname",
+    "Domainname",
+    "User",
+    "Image",
+    "WorkingDir",
+)
+HOST_CONFIG = (
+    "Binds",
+    "Mounts",
+    "VolumesFrom",
+    "Devices",
+    "ExtraHosts",
+    "Links",
+    "Dns",
+    "Tmpfs",
+    "NetworkMode",
+)
+
+
+def inventory_of(ready: dict[str, Any]) -> Inventory:
+    """Returns the inventory in our program's first line.
+
+    Raises:
+        IntegrityError: the line is not such an inventory.
+    """
+    try:
+        found = dict(ready["ready"])
+        found["environment"] = [{"name": n, "value": v} for n, v in found["environment"]]
+        found["files"] = [_without(file, "content_base64") for file in found["files"]]
+        found["mounts"] = [_without(mount, "root") for mount in found["mounts"]]
+        return Inventory.model_validate_json(json.dumps(found))
+    except (KeyError, TypeError, ValueError, ValidationError) as error:
+        raise IntegrityError(
+            "trusted-program-failed",
+            f"the agent's container: expected its inventory, found something else ({type(error).__name__})",
+            hint="run `memtrial images`",
+        ) from error
+
+
+def _without(item: dict[str, Any], name: str) -> dict[str, Any]:
+    return {key: value for key, value in item.items() if key != name}
+
+
+def contents_of(ready: dict[str, Any]) -> tuple[tuple[str, bytes], ...]:
+    """Returns path and content of the files that came along with the inventory.
+
+    Raises:
+        IntegrityError: a content is not base64.
+    """
+    try:
+        return tuple(
+            (str(file["path"]), base64.b64decode(file["content_base64"], validate=True))
+            for file in ready["ready"]["files"]
+            if "content_base64" in file
+        )
+    except (KeyError, TypeError, binascii.Error) as error:
+        raise IntegrityError(
+            "trusted-program-failed",
+            "the agent's container: expected contents in base64, found something else",
+            hint="run `memtrial images`",
+        ) from error
+
+
+def exposed_by(described: dict[str, Any]) -> bytes:
+    """Returns the parts of the engine's description that are scanned, as JSON."""
+    config = described.get("Config") or {}
+    host = described.get("HostConfig") or {}
+    mounts = [
+        {
+            "Name": mount.get("Name"),
+            "Destination": mount.get("Destination"),
+            # The source of a volume lies in the engine's own storage, that of a bind mount on the host.
+            "Source": mount.get("Source") if mount.get("Type") == "bind" else None,
+        }
+        for mount in described.get("Mounts") or ()
+    ]
+    told = {
+        "Name": described.get("Name"),
+        "Config": {key: config.get(key) for key in CONFIG},
+        "HostConfig": {key: host.get(key) for key in HOST_CONFIG},
+        "Mounts": mounts,
+    }
+    return json.dumps(told, ensure_ascii=False).encode()
