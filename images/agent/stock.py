@@ -112,10 +112,10 @@ def outside_files(found: list[dict[str, object]], work: str) -> list[str]:
     points = {str(mount["point"]): str(mount["fs_type"]) for mount in found}
     for point in sorted(set(points) - {"/", work}):
         if point.startswith(KERNEL) and (
-            points[point] != "tmpfs" or point == CGROUPS or not os.path.isdir(point)
+            points[point] != "tmpfs" or point == CGROUPS or not Path(point).is_dir()
         ):
             continue
-        if not os.path.isdir(point):
+        if not Path(point).is_dir():
             paths.append(point)
             continue
         paths.extend(path for path, _ in walk(point, set(points)) if path not in points)
@@ -142,7 +142,7 @@ def changed_in_work(checkout: str, work: str) -> list[str]:
 def digest(path: str) -> str | None:
     """Returns the SHA-256 of a file, or None if it cannot be read."""
     try:
-        with open(path, "rb") as stream:
+        with Path(path).open("rb") as stream:
             return hashlib.file_digest(stream, "sha256").hexdigest()
     except OSError:
         return None
@@ -162,7 +162,7 @@ def with_content(paths: list[str]) -> list[dict[str, object]]:
             "sha256": digest(path) if stat.S_ISREG(mode) else None,
         }
         if stat.S_ISREG(mode) and left > 0 and item["sha256"] is not None:
-            with open(path, "rb") as stream:
+            with Path(path).open("rb") as stream:
                 content = stream.read(min(MAX_CONTENT_BYTES, left))
             left -= len(content)
             item["content_base64"] = base64.b64encode(content).decode("ascii")

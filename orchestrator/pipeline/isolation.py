@@ -156,17 +156,7 @@ def isolate(
     if found.listing_sha256 != declared.listing_sha256:
         differences += _image_files(expected, workspace.listing())
     scanner = watch.scanner(trial)
-    findings: list[Finding] = list(watch.image.leaks)
-    partial = False
-    for place, data in _before(found, workspace).items():
-        hits, cut = _search(scanner, place, data, without=watch.image.common)
-        findings += hits
-        partial = partial or cut
-    for place, data in _payload(launch).items():
-        # Memory and script may hold facts and patch; hidden tests, canaries and host paths never.
-        hits, cut = _search(scanner, place, data, lasting=True)
-        findings += hits
-        partial = partial or cut
+    findings, partial = _in_sight(scanner, watch.image, found, workspace, launch)
     keep("declared", declared.canonical())
     if not findings:
         keep("inventory", found.canonical())
@@ -181,6 +171,24 @@ def isolate(
         findings=tuple(findings),
         partial=partial,
     )
+
+
+def _in_sight(
+    scanner: Scanner, image: Image, found: Inventory, workspace: Workspace, launch: Launch
+) -> tuple[list[Finding], bool]:
+    """Searches image, container and payload; returns findings and whether a budget ended first."""
+    findings: list[Finding] = list(image.leaks)
+    partial = False
+    for place, data in _before(found, workspace).items():
+        hits, cut = _search(scanner, place, data, without=image.common)
+        findings += hits
+        partial = partial or cut
+    for place, data in _payload(launch).items():
+        # Memory and script may hold facts and patch; hidden tests, canaries and host paths never.
+        hits, cut = _search(scanner, place, data, lasting=True)
+        findings += hits
+        partial = partial or cut
+    return findings, partial
 
 
 def _image_files(expected: list[str], found: tuple[str, ...]) -> list[Difference]:

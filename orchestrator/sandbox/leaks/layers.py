@@ -165,7 +165,7 @@ def _file_of(data: bytes | mmap.mmap) -> io.BytesIO | mmap.mmap:
 
 def _line(member: tarfile.TarInfo, size: int) -> str:
     """Returns the line that images/agent/stock.py prints for this entry."""
-    name = "/" + member.name.removeprefix("./").strip("/")
+    name = "/" + ("" if member.name == "." else member.name.removeprefix("./").strip("/"))
     name = name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
     mode = member.mode
     if member.isdir():
