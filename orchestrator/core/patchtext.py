@@ -6,6 +6,7 @@ hunks `@@ -start,count +start,count @@`.
 
 from __future__ import annotations
 
+import base64
 import re
 
 _HUNK = re.compile(rb"^@@ -\d+(?:,(\d+))? \+\d+(?:,(\d+))? @@")
@@ -81,3 +82,31 @@ def _unquote(raw: bytes, *, quoted: bool) -> str:
             raw.rstrip(b'"'),
         )
     return raw.split(b"\t")[0].decode("utf-8", "replace")
+
+
+def binary_parts(diff: bytes) -> list[bytes]:
+    """Returns the compressed content of every binary file of a diff, decoded; broken parts are left out.
+
+    Format: git-apply's binary patches: `literal N` or `delta N`, then lines of a length letter and base 85.
+    """
+    parts: list[bytes] = []
+    current: list[bytes] | None = None
+    for line in diff.split(b"\n"):
+        if line.startswith((b"literal ", b"delta ")):
+            current = []
+        elif not line:
+            if current:
+                parts.append(b"".join(current))
+            current = None
+        elif current is not None:
+            current.append(_base85_line(line))
+    return parts
+
+
+def _base85_line(line: bytes) -> bytes:
+    letter = line[0]
+    length = letter - 64 if letter <= 90 else letter - 70
+    try:
+        return base64.b85decode(line[1:])[: max(0, length)]
+    except ValueError:
+        return b""

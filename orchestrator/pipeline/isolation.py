@@ -6,14 +6,13 @@ inadmissible, what the agent caused is misconduct; both only after the evidence 
 
 from __future__ import annotations
 
-import json
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
 from orchestrator.core.errors import Inadmissible, Misconduct
-from orchestrator.core.patchtext import added_lines
+from orchestrator.core.patchtext import added_lines, binary_parts
 from orchestrator.model.condition import Condition
 from orchestrator.model.isolation import (
     Difference,
@@ -225,15 +224,18 @@ def _before(found: Inventory, workspace: Workspace) -> Mapping[str, bytes]:
     }
     for variable in found.environment:
         places[f"environment {variable.name}"] = f"{variable.name}={variable.value}".encode()
-    names = "\n".join(file.path for file in found.files)
-    places["file names"] = names.encode()
-    places["mount points"] = "\n".join(mount.point for mount in found.mounts).encode()
-    places["processes"] = json.dumps([p.command for p in found.processes]).encode()
-    places["descriptors"] = json.dumps([p.descriptors for p in found.processes]).encode()
+    places["file names"] = _lines(file.path for file in found.files)
+    places["mount points"] = _lines(mount.point for mount in found.mounts)
+    places["processes"] = _lines(word for p in found.processes for word in p.command)
+    places["descriptors"] = _lines(item for p in found.processes for item in p.descriptors)
     places["hostname"] = found.hostname.encode()
     for number, (_, content) in enumerate(workspace.contents):
         places[f"file {number} outside the image"] = content
     return places
+
+
+def _lines(words: Iterable[str]) -> bytes:
+    return "\n".join(words).encode("utf-8", "replace")
 
 
 def _payload(launch: Launch) -> Mapping[str, bytes]:
@@ -321,6 +323,7 @@ def screen(
         "transcript": output,
         "diff": diff,
         "diff: added lines": b"\n".join(added_lines(diff)),
+        "diff: binary files": b"\n".join(binary_parts(diff)),
         "harvest: names": harvest,
     }
     found: list[Finding] = []

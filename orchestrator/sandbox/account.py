@@ -8,6 +8,7 @@ from __future__ import annotations
 import base64
 import binascii
 import json
+from collections.abc import Iterator
 from typing import Any
 
 from pydantic import ValidationError
@@ -86,7 +87,7 @@ def contents_of(ready: dict[str, Any]) -> tuple[tuple[str, bytes], ...]:
 
 
 def exposed_by(described: dict[str, Any]) -> bytes:
-    """Returns the parts of the engine's description that are scanned, as JSON."""
+    """Returns the parts of the engine's description that are scanned, one string a line."""
     config = described.get("Config") or {}
     host = described.get("HostConfig") or {}
     mounts = [
@@ -104,4 +105,17 @@ def exposed_by(described: dict[str, Any]) -> bytes:
         "HostConfig": {key: host.get(key) for key in HOST_CONFIG},
         "Mounts": mounts,
     }
-    return json.dumps(told, ensure_ascii=False).encode()
+    return "\n".join(_strings(told)).encode("utf-8", "surrogateescape")
+
+
+def _strings(value: object) -> Iterator[str]:
+    """Yields every string of a JSON value as it is, so that no escape stands between it and the scan."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            yield str(key)
+            yield from _strings(item)
+    elif isinstance(value, list):
+        for item in value:
+            yield from _strings(item)

@@ -7,10 +7,12 @@ encoding, offset and the literal's SHA-256; the literal itself never leaves this
 from __future__ import annotations
 
 import mmap
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal as Choice
+from urllib.parse import unquote_to_bytes
 
 from ahocorasick_rs import BytesAhoCorasick
 
@@ -26,6 +28,7 @@ PLACE_CONTENT_BYTES = 64 * 1024 * 1024
 PLACE_STREAMS = 20_000
 
 REPORTED_IN_A_CHUNK = 32
+_QUOTED = re.compile(rb"%[0-9a-f]{2}")
 
 Data = bytes | mmap.mmap
 Kind = Choice["hidden", "fact", "reference", "canary", "host_path"]
@@ -131,34 +134,51 @@ class Scanner:
             chunk = bytes(data[start : start + CHUNK_BYTES + OVERLAP_BYTES])
             yield from self._search_chunk(chunk, start)
             if depth < MAX_DEPTH:
-                yield from self._inside(encoded_streams(chunk, budget), budget, depth, start)
+                streams = encoded_streams(chunk, budget)
+                yield from self._inside(streams, budget, depth, start, squeezed_in=chunk)
         if depth < MAX_DEPTH:
             yield from self._inside(embedded(data, budget), budget, depth, 0)
 
     def _inside(
-        self, streams: Iterator[Embedded], budget: Budget, depth: int, start: int
+        self,
+        streams: Iterator[Embedded],
+        budget: Budget,
+        depth: int,
+        start: int,
+        *,
+        squeezed_in: bytes | None = None,
     ) -> Iterator[Hit]:
         for stream in streams:
+            at = stream.offset
             for hit in self._search(stream.content, budget, depth + 1):
                 name = f"{stream.kind}({hit.encoding})"
-                yield replace(hit, encoding=name, offset=start + stream.offset)
+                place = at if squeezed_in is None else raw_offset(squeezed_in, at)
+                yield replace(hit, encoding=name, offset=start + place)
 
     def _search_chunk(self, chunk: bytes, start: int) -> Iterator[Hit]:
         squeezed = chunk.translate(None, BLANKS)
-        for exact in (True, False):
-            view = squeezed if exact else squeezed.lower()
+        lowered = squeezed.lower()
+        for exact, view in ((True, squeezed), (False, lowered)):
+            for form, at in self._matches(exact, view):
+                yield Hit(form[0], "", form[1].encoding, start + raw_offset(chunk, at))
+        # What a URL quotes and what it leaves is each tool's own choice, so quotes are undone as well.
+        unquoted = unquote_to_bytes(lowered) if _QUOTED.search(lowered) else lowered
+        if len(unquoted) < len(lowered):
+            for form, at in self._matches(False, unquoted.translate(None, BLANKS).lower()):
+                # Quotes before it have moved it: the offset is a lower bound.
+                yield Hit(form[0], "", f"url({form[1].encoding})", start + raw_offset(chunk, at))
+
+    def _matches(self, exact: bool, view: bytes) -> Iterator[tuple[tuple[Literal, Form], int]]:
+        matches = self._automata[exact].find_matches_as_indexes(view, overlapping=True)
+        if self._own_literal and any(self._is_canary(exact, number) for number, _, _ in matches):
+            view = _mask(view, self._own[exact])
             matches = self._automata[exact].find_matches_as_indexes(view, overlapping=True)
-            if self._own_literal and any(
-                self._is_canary(exact, number) for number, _, _ in matches
-            ):
-                view = _mask(view, self._own[exact])
-                matches = self._automata[exact].find_matches_as_indexes(view, overlapping=True)
-            reported: dict[Literal, int] = {}
-            for number, at, _ in matches:
-                literal, form = self._tables[exact][number]
-                reported[literal] = reported.get(literal, 0) + 1
-                if reported[literal] <= REPORTED_IN_A_CHUNK:
-                    yield Hit(literal, "", form.encoding, start + raw_offset(chunk, at))
+        reported: dict[Literal, int] = {}
+        for number, at, _ in matches:
+            literal, form = self._tables[exact][number]
+            reported[literal] = reported.get(literal, 0) + 1
+            if reported[literal] <= REPORTED_IN_A_CHUNK:
+                yield (literal, form), at
 
     def _is_canary(self, exact: bool, number: int) -> bool:
         return self._tables[exact][number][0].kind == "canary"
