@@ -45,7 +45,7 @@ class Image:
     listing: dict[str, str]
 
 
-class Watch:
+class Guard:
     """What the trials of one task are guarded against. Shared by their threads; made ready on first use."""
 
     def __init__(
@@ -128,7 +128,7 @@ def marked(launch: Launch, mark: bytes) -> Launch:
 
 def isolate(
     *,
-    watch: Watch,
+    guard: Guard,
     trial: str,
     task: TaskPin,
     condition: Condition,
@@ -139,7 +139,7 @@ def isolate(
     """Compares the container with its declaration and searches all that the agent will be able to see.
 
     Args:
-        watch: what may not be seen.
+        guard: what may not be seen.
         trial: the trial's key.
         task: pins of image and tree.
         condition: the arm.
@@ -149,13 +149,13 @@ def isolate(
     """
     found = workspace.inventory
     points = [mount.point for mount in found.mounts]
-    expected = expected_listing(watch.image.listing, points)
+    expected = expected_listing(guard.image.listing, points)
     declared = declare(task, condition, listing_sha256(expected))
     differences = [*compare(declared, found)]
     if found.listing_sha256 != declared.listing_sha256:
         differences += _image_files(expected, workspace.listing())
-    scanner = watch.scanner(trial)
-    findings, partial = _in_sight(scanner, watch.image, found, workspace, launch)
+    scanner = guard.scanner(trial)
+    findings, partial = _in_sight(scanner, guard.image, found, workspace, launch)
     keep("declared", declared.canonical())
     if not findings:
         keep("inventory", found.canonical())
@@ -165,7 +165,7 @@ def isolate(
         inventory_sha256=found.digest_sha256(),
         layers=task.agent_image.diff_ids,
         literals=len(scanner.literals),
-        common_literals=len(watch.image.common),
+        common_literals=len(guard.image.common),
         differences=tuple(_discreet(scanner, item) for item in differences[:MAX_DIFFERENCES]),
         findings=tuple(findings),
         partial=partial,
@@ -306,19 +306,19 @@ def _said(finding: Finding) -> str:
 
 
 def screen(
-    *, watch: Watch, trial: str, launch: Launch, output: bytes, diff: bytes, harvest: bytes
+    *, guard: Guard, trial: str, launch: Launch, output: bytes, diff: bytes, harvest: bytes
 ) -> Screening:
     """Searches what the trial produced for what its agent had no honest way to.
 
     Args:
-        watch: what may not be seen.
+        guard: what may not be seen.
         trial: the trial's key.
         launch: what the agent was given; what stands in it was the harness's doing.
         output: the transcript.
         diff: the harvested diff.
         harvest: the harvest document, with all names.
     """
-    scanner = watch.scanner(trial)
+    scanner = guard.scanner(trial)
     places = {
         "transcript": output,
         "diff": diff,
@@ -338,7 +338,7 @@ def screen(
             finding.literal_sha256
             for place, data in _payload(launch).items()
             for finding in _search(scanner, place, data)[0]
-        } | {finding.literal_sha256 for finding in watch.image.leaks}
+        } | {finding.literal_sha256 for finding in guard.image.leaks}
     return Screening(
         literals=sum(_lasting(literal) for literal in scanner.literals),
         places=tuple(places),

@@ -26,13 +26,13 @@ from orchestrator.memory.raw_fts import RawFtsAdapter
 from orchestrator.memory.tokens import TokenCounter
 from orchestrator.model.outcome import Outcome
 from orchestrator.model.plan import ImagePin, Plan, Trial
+from orchestrator.pipeline.guards import Guards, examine_images, host_canary
 from orchestrator.pipeline.options import PlanRequest
 from orchestrator.pipeline.plan import build_plan, choose
 from orchestrator.pipeline.ready import ready_for_images, ready_to_run
 from orchestrator.pipeline.run import Run, TrialEnd, pending_of, read_plan
 from orchestrator.pipeline.stages import Bench
 from orchestrator.pipeline.watch import Watch
-from orchestrator.pipeline.watches import Watches, examine_images, host_canary
 from orchestrator.protocols import MemoryAdapter
 from orchestrator.sandbox.adapter import DockerSandbox, EngineClient
 from orchestrator.sandbox.base import ensure_base
@@ -159,7 +159,7 @@ class _Benches:
         self._sandbox = sandbox
         self._counter = TokenCounter()
         self._tasks = {task.digests.id: load_task(fixtures, task.digests.id) for task in plan.tasks}
-        self._watches = Watches(self._tasks, client, secret=secret)
+        self._guards = Guards(self._tasks, client, secret=secret)
         self._adapters = {c.id: self._adapter(c.adapter, fixtures) for c in plan.conditions}
 
     def _adapter(self, adapter: str, fixtures: Path) -> MemoryAdapter:
@@ -189,7 +189,7 @@ class _Benches:
             adapter=self._adapters[trial.condition_id],
             sandbox=self._sandbox,
             counter=self._counter,
-            watch=self._watches.of(self._plan.task(trial.task_id)),
+            guard=self._guards.of(self._plan.task(trial.task_id)),
         )
 
 

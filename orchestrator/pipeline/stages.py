@@ -38,7 +38,7 @@ class Bench:
     adapter: MemoryAdapter
     sandbox: Sandbox
     counter: TokenCounter
-    watch: isolation.Watch
+    guard: isolation.Guard
     workspace: Workspace | None = field(default=None)
 
     @property
@@ -90,7 +90,7 @@ def launch_of(bench: Bench, injection: Injection) -> Launch:
     driver = driver_for(bench.trial.agent)
     prompt = final_prompt(injection, bench.task.brief.prompt)
     launch = driver.launch(prompt, bench.task.rehearsal)
-    return isolation.marked(launch, bench.watch.canary(bench.trial.key))
+    return isolation.marked(launch, bench.guard.canary(bench.trial.key))
 
 
 def isolate(bench: Bench, journal: Journal, injection: Injection) -> Isolation:
@@ -98,7 +98,7 @@ def isolate(bench: Bench, journal: Journal, injection: Injection) -> Isolation:
     workspace = _open(bench)
     before_ms = workspace.container_ms()
     proof = isolation.isolate(
-        watch=bench.watch,
+        guard=bench.guard,
         trial=bench.trial.key,
         task=bench.pin,
         condition=bench.condition,
@@ -148,7 +148,7 @@ def harvest(bench: Bench, journal: Journal) -> Harvest:
 def screen(bench: Bench, journal: Journal, injection: Injection, harvested: Harvest) -> Screening:
     """Searches transcript, diff and names for what the agent had no honest way to."""
     return isolation.screen(
-        watch=bench.watch,
+        guard=bench.guard,
         trial=bench.trial.key,
         launch=launch_of(bench, injection),
         output=journal.artifact(Stage.ACT, "output"),

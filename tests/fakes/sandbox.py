@@ -11,7 +11,7 @@ from orchestrator.model.condition import Condition
 from orchestrator.model.isolation import Inventory
 from orchestrator.model.plan import TaskPin
 from orchestrator.model.resources import Resources
-from orchestrator.pipeline.isolation import Watch
+from orchestrator.pipeline.isolation import Guard
 from orchestrator.protocols import (
     ActOutcome,
     HarvestOutcome,
@@ -55,9 +55,9 @@ def clean_inventory(task: TaskPin) -> Inventory:
     )
 
 
-def watch_over(oracle: tuple[Secret, ...] = (), *, secret: str = "test") -> Watch:
-    """A watch over an image without files."""
-    return Watch(
+def guard_over(oracle: tuple[Secret, ...] = (), *, secret: str = "test") -> Guard:
+    """A guard over an image without files."""
+    return Guard(
         oracle=oracle,
         image_paths=(),
         run_paths=(),

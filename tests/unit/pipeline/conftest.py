@@ -16,7 +16,7 @@ from orchestrator.pipeline.plan import build_plan
 from orchestrator.pipeline.run import Run
 from orchestrator.pipeline.stages import Bench
 from orchestrator.sources.loader import load_task
-from tests.fakes.sandbox import FakeSandbox, watch_over
+from tests.fakes.sandbox import FakeSandbox, guard_over
 
 IMAGE = ImagePin(id="sha256:" + "1" * 64, diff_ids=("sha256:" + "2" * 64,))
 AT_ONCE = Retry(max_attempts=3, wait_initial_ms=0, wait_max_ms=0, wait_jitter_ms=0)
@@ -61,7 +61,7 @@ def run_with(tmp_path: Path, fixtures: Path) -> Iterator[Callable[..., Run]]:
         run = run or Run.create(tmp_path, plan, engine="fake", workers=2)
         opened.append(run)
         counter = TokenCounter()
-        watch = watch_over()
+        guard = guard_over()
         run.execute(
             lambda trial: Bench(
                 plan=plan,
@@ -71,7 +71,7 @@ def run_with(tmp_path: Path, fixtures: Path) -> Iterator[Callable[..., Run]]:
                 adapter=NoMemoryAdapter(),
                 sandbox=sandbox,
                 counter=counter,
-                watch=watch,
+                guard=guard,
             ),
             workers=2,
             progress=lambda _: None,

@@ -17,7 +17,7 @@ from orchestrator.sandbox.layers import make_layer
 from orchestrator.sandbox.leaks.layers import examine
 from orchestrator.sandbox.leaks.scanner import Literal, Scanner
 from tests.fakes.planting import ENCODINGS, loose_object
-from tests.fakes.sandbox import ARM, FakeSandbox, FakeWorkspace, watch_over
+from tests.fakes.sandbox import ARM, FakeSandbox, FakeWorkspace, guard_over
 
 HIDDEN = Literal(
     "hidden",
@@ -52,7 +52,7 @@ def in_git_of_the_checkout(planted: bytes, task: TaskPin) -> list[str]:
 
 
 def _isolated(task: TaskPin, **more) -> list[str]:
-    watch = watch_over((HIDDEN,))
+    guard = guard_over((HIDDEN,))
     workspace = FakeWorkspace(task, "t", FakeSandbox())
     for name in ("contents", "exposed"):
         if name in more:
@@ -60,7 +60,7 @@ def _isolated(task: TaskPin, **more) -> list[str]:
     sandbox_inventory = more.pop("inventory", None)
     workspace.sandbox.inventory = sandbox_inventory
     proof = isolate(
-        watch=watch,
+        guard=guard,
         trial="t",
         task=task,
         condition=ARM,
@@ -86,7 +86,7 @@ def in_payload(planted: bytes, task: TaskPin) -> list[str]:
 
 def _screened(**more: bytes) -> list[str]:
     given = {"output": b"", "diff": b"", "harvest": b"{}", **more}
-    found = screen(watch=watch_over((HIDDEN,)), trial="t", launch=LAUNCH, **given)
+    found = screen(guard=guard_over((HIDDEN,)), trial="t", launch=LAUNCH, **given)
     assert all(finding.caused_by == "agent" for finding in found.findings)
     return [finding.place for finding in found.findings]
 

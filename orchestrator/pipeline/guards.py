@@ -1,4 +1,4 @@
-"""Makes the watch of each task of a run: its literals, the host's paths, the run's canaries, the image layers.
+"""Makes the guard of each task of a run: its literals, the host's paths, the run's canaries, the image layers.
 
 Reads the places of this installation; writes the host's canary into the run's own folder and notes on
 layers into the cache. The real HOME is never written to.
@@ -13,7 +13,7 @@ from pathlib import Path
 from orchestrator.core.files import write_atomic
 from orchestrator.core.places import cache_root, clone_root, fixtures_root, results_root
 from orchestrator.model.plan import TaskPin
-from orchestrator.pipeline.isolation import Watch
+from orchestrator.pipeline.isolation import Guard
 from orchestrator.sandbox.adapter import EngineClient
 from orchestrator.sandbox.layers import ImageSpec, Layer
 from orchestrator.sandbox.leaks.layers import BringLayers, LayerBook, LayersKnown
@@ -86,8 +86,8 @@ def _union(tasks: Iterable[LoadedTask]) -> tuple[Literal, ...]:
     return tuple(dict.fromkeys((*oracle, canary_literal(), *image_paths())))
 
 
-class Watches:
-    """The watches of a run's tasks, made once each."""
+class Guards:
+    """The guards of a run's tasks, made once each."""
 
     def __init__(self, tasks: dict[str, LoadedTask], client: EngineClient, *, secret: str) -> None:
         self._tasks = tasks
@@ -95,14 +95,14 @@ class Watches:
         self._secret = secret
         self._book = layer_book()
         self._union = _union(tasks.values())
-        self._made: dict[str, Watch] = {}
+        self._made: dict[str, Guard] = {}
 
-    def of(self, pin: TaskPin) -> Watch:
-        """Returns the watch of a task."""
+    def of(self, pin: TaskPin) -> Guard:
+        """Returns the guard of a task."""
         task = self._tasks[pin.digests.id]
         return self._made.setdefault(
             pin.digests.id,
-            Watch(
+            Guard(
                 oracle=oracle_literals(task.key, task.rehearsal),
                 image_paths=image_paths(),
                 run_paths=host_path_literals([results_root().absolute()]),
