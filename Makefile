@@ -1,6 +1,6 @@
 # Thin targets: each calls one command. `make` alone prints this list.
 .DEFAULT_GOAL := help
-.PHONY: help setup engine images smoke test check bench clean schemas wheel
+.PHONY: help setup engine images smoke test check bench clean schemas wheel proof-leakscan
 MEMTRIAL := .venv/bin/memtrial
 PYTHON_VENV := .venv/bin/python
 export PYTHONDONTWRITEBYTECODE := 1
@@ -34,6 +34,9 @@ check: setup ## Lint, types, import contracts and the fast tests (no network, no
 
 bench: setup ## Measure what memtrial adds to the bare container steps, as a ratio
 	@$(PYTHON_VENV) bench/overhead.py
+
+proof-leakscan: setup ## Prove the leak scan: matrix of places and encodings, 50 clean trials; writes results/proofs
+	@$(PYTHON_VENV) bench/leakscan.py
 
 schemas: setup ## Write schemas/ from the documents
 	@$(MEMTRIAL) schemas
