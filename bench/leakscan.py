@@ -39,7 +39,7 @@ def matrix() -> dict[str, int]:
 def clean_trials() -> dict[str, object]:
     """Runs clean trials and returns how many there were, their alarms, and the scan's share of the time."""
     from orchestrator.agents.scripted import SCRIPTED_AGENTS
-    from orchestrator.cli.render import Progress
+    from orchestrator.cli.live import Progress
     from orchestrator.core.places import cache_root
     from orchestrator.ledger.blobs import BlobStore
     from orchestrator.ledger.chain import read_entries
@@ -49,12 +49,12 @@ def clean_trials() -> dict[str, object]:
     from orchestrator.pipeline.options import PlanRequest
     from orchestrator.pipeline.run import Run
     from orchestrator.pipeline.setup import benches, make_plan
-    from orchestrator.pipeline.watch import Watch
     from orchestrator.sandbox.adapter import DockerSandbox
     from orchestrator.sandbox.engine import connect, describe
     from orchestrator.sandbox.identity import installation_id
 
-    say = Progress().say
+    watch = Progress()
+    say = watch.say
     request = PlanRequest(agents=SCRIPTED_AGENTS)
     size = len(make_plan(request, say, install=True).trials)
     plan = make_plan(PlanRequest(agents=SCRIPTED_AGENTS, epochs=-(-TRIALS // size)), say)
@@ -67,7 +67,7 @@ def clean_trials() -> dict[str, object]:
         make_bench,
         workers=2,
         progress=lambda end: say(f"{end.done}/{end.total} {end.trial.key}: {end.outcome.value}"),
-        watch=Watch(say=say, live=lambda _: None),
+        watch=watch,
     )
     run.close()
     blobs = BlobStore(run.folder / "blobs")
