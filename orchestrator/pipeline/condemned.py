@@ -37,7 +37,6 @@ def condemned(
         injection_sha256=injection.digest_sha256(),
         within_limits=True,
         compiled=True,
-        reports_ok=True,
         fail_to_pass_capability=_missing(groups["capability"]),
         fail_to_pass_memory=_missing(groups["memory"]),
         pass_to_pass=_missing(tuple(test.id for test in key.pass_to_pass)),

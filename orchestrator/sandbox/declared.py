@@ -21,7 +21,7 @@ from orchestrator.model.isolation import (
     Variable,
 )
 from orchestrator.model.plan import TaskPin
-from orchestrator.sandbox.harden import AGENT_UID, HOSTNAME, agent_profile
+from orchestrator.sandbox.harden import AGENT_UID, HOSTNAME, Uids, agent_profile
 from orchestrator.sandbox.images import container_config
 
 # Where an engine puts its init program differs; that it runs our program and nothing else does not.
@@ -69,7 +69,7 @@ def declare(task: TaskPin, condition: Condition, listing_sha256: str) -> Declare
         condition: the arm, with what it may add.
         listing_sha256: digest over the listing of the image's layers.
     """
-    profile = agent_profile(task.limits)
+    profile = agent_profile(task.limits, Uids(AGENT_UID))
     config = container_config()["Env"]
     variables = [str(item).partition("=") for item in config] if isinstance(config, list) else []
     environment = {name: value for name, _, value in variables} | {"HOSTNAME": HOSTNAME}

@@ -16,6 +16,8 @@ from orchestrator.model.task import Limits
 MIB = 1024 * 1024
 HOSTNAME = "sandbox"
 
+# What documents call the agent's uid; each container draws its own from FIRST_UID on.
+AGENT_UID = 10001
 FIRST_UID = 100_000
 SLOTS = 500_000_000
 Role = Literal["agent", "harvester", "verifier"]

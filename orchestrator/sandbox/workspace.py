@@ -12,6 +12,7 @@ import json
 import secrets
 import time
 from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
 
 import docker
 from docker.errors import APIError
@@ -26,6 +27,7 @@ from orchestrator.protocols import ActOutcome, HarvestOutcome, Launch
 from orchestrator.sandbox.account import contents_of, exposed_by, inventory_of
 from orchestrator.sandbox.containers import Container, EngineFault
 from orchestrator.sandbox.harden import (
+    AGENT_UID,
     agent_profile,
     draw_uids,
     harvester_profile,
@@ -134,9 +136,15 @@ class DockerWorkspace:
                 who="the agent's container",
             )
             described = self._agent.describe()
-        self._inventory = inventory_of(ready)
+        self._inventory = self._named(inventory_of(ready))
         self._contents = contents_of(ready)
         self._exposed = exposed_by(described)
+
+    def _named(self, inventory: Inventory) -> Inventory:
+        """Puts the agent's name in place of the uid drawn for it, so that documents do not differ by draws."""
+        if inventory.uid != self._uids.agent:
+            return inventory
+        return inventory.model_copy(update={"uid": AGENT_UID})
 
     def _start(self, role: str) -> Container:
         limits = self._task.limits
