@@ -24,7 +24,7 @@ TRIALS = int(os.environ.get("MEMTRIAL_PROOF_TRIALS", "50"))
 def matrix() -> dict[str, int]:
     """Runs the matrix; returns how many cells there are and how many were found."""
     finished = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-k", "is_found", MATRIX],
+        [sys.executable, "-m", "pytest", "-q", "-k", "test_a_planted_literal_is_found", MATRIX],
         cwd=ROOT,
         capture_output=True,
         text=True,
