@@ -28,6 +28,7 @@ VERBS: dict[str, tuple[str, bool]] = {
     "report": ("rebuild the report of a run from its record", True),
     "tasks": ("list the tasks, or show one", True),
     "clean": ("remove what dead runs left in the engine", True),
+    "attack": ("run hostile agents against this installation: none may succeed", False),
     "engine": ("reach a Docker engine, or install and start one", False),
     "images": ("make the images that are missing", False),
     "schemas": ("write or check the published JSON Schemas", False),

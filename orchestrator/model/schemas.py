@@ -7,6 +7,7 @@ import json
 from pydantic import BaseModel
 
 from orchestrator.model import (
+    attack,
     condition,
     images,
     isolation,
@@ -21,6 +22,8 @@ from orchestrator.model import (
 from orchestrator.model.base import schema_name
 
 PUBLISHED: tuple[type[BaseModel], ...] = (
+    attack.AttackCard,
+    attack.AttackReport,
     condition.ConditionRegistry,
     condition.CuratorLog,
     images.ImageLock,
@@ -44,6 +47,7 @@ PUBLISHED: tuple[type[BaseModel], ...] = (
     task.TaskCard,
     verdict.Acted,
     verdict.Harvest,
+    verdict.Seal,
     verdict.TestReport,
     verdict.Verdict,
 )

@@ -33,7 +33,7 @@ from orchestrator.pipeline.ready import ready_for_images, ready_to_run
 from orchestrator.pipeline.run import Run, TrialEnd, pending_of, read_plan
 from orchestrator.pipeline.stages import Bench
 from orchestrator.pipeline.watch import Watch
-from orchestrator.protocols import MemoryAdapter
+from orchestrator.protocols import MemoryAdapter, Sandbox
 from orchestrator.sandbox.adapter import DockerSandbox, EngineClient
 from orchestrator.sandbox.base import ensure_base
 from orchestrator.sandbox.containers import EngineFault
@@ -150,9 +150,7 @@ def make_plan(
 class _Benches:
     """Makes the bench of each trial: loads tasks once, picks the adapter of the condition."""
 
-    def __init__(
-        self, plan: Plan, sandbox: DockerSandbox, client: EngineClient, secret: str
-    ) -> None:
+    def __init__(self, plan: Plan, sandbox: Sandbox, client: EngineClient, secret: str) -> None:
         fixtures = fixtures_root()
         self._plan = plan
         self._plan_sha256 = plan.digest_sha256()
@@ -194,7 +192,7 @@ class _Benches:
 
 
 def benches(
-    plan: Plan, sandbox: DockerSandbox, client: EngineClient, *, secret: str
+    plan: Plan, sandbox: Sandbox, client: EngineClient, *, secret: str
 ) -> Callable[[Trial], Bench]:
     """Returns what makes the bench of each trial of a plan.
 

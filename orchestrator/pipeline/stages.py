@@ -20,7 +20,7 @@ from orchestrator.model.verdict import Acted, Harvest, TestReport, Verdict, Viol
 from orchestrator.pipeline import isolation
 from orchestrator.pipeline.condemned import condemned
 from orchestrator.pipeline.journal import Journal
-from orchestrator.protocols import Launch, MemoryAdapter, Sandbox, Workspace
+from orchestrator.protocols import AgentDriver, Launch, MemoryAdapter, Sandbox, Workspace
 from orchestrator.scoring.runners import Exam, exam_for, job_for, normalise
 from orchestrator.scoring.seal import Phase, draw_seal
 from orchestrator.scoring.verdict import grade as grade_reports
@@ -39,6 +39,7 @@ class Bench:
     sandbox: Sandbox
     counter: TokenCounter
     guard: isolation.Guard
+    driver: AgentDriver | None = field(default=None)
     workspace: Workspace | None = field(default=None)
 
     @property
@@ -87,7 +88,7 @@ def inject(bench: Bench, remembered: Remembered) -> Injection:
 
 def launch_of(bench: Bench, injection: Injection) -> Launch:
     """Returns what the agent is given: the joined prompt, and the trial's own canary."""
-    driver = driver_for(bench.trial.agent)
+    driver = bench.driver or driver_for(bench.trial.agent)
     prompt = final_prompt(injection, bench.task.brief.prompt)
     launch = driver.launch(prompt, bench.task.rehearsal)
     return isolation.marked(launch, bench.guard.canary(bench.trial.key))
