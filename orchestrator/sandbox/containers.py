@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import time
+from datetime import datetime
 from types import TracebackType
 from typing import Any, Self
 
@@ -116,6 +117,14 @@ class Container:
             )
         return code, bool(state.get("OOMKilled"))
 
+    def finished_unix_s(self) -> float:
+        """Returns when the ended container's first process ended, by the engine's clock."""
+        try:
+            state = self._client.api.inspect_container(self.id)["State"]
+            return datetime.fromisoformat(str(state["FinishedAt"])).timestamp()
+        except (APIError, OSError, ValueError) as error:
+            raise _fault(f"ask when the {self._role} container ended", error) from error
+
     def meddled(self) -> tuple[str, ...]:
         """Returns what somebody else did to the container, by the engine's own log of events.
 
@@ -204,6 +213,19 @@ class Container:
                 hint="run `memtrial doctor`, then `memtrial resume`",
             )
         return said.decode("ascii", "replace")
+
+    def await_exec(self, exec_id: str, deadline_s: float) -> int | None:
+        """Waits for the end of a program; returns its exit code, or None at the deadline.
+
+        Args:
+            exec_id: of `begin_exec`.
+            deadline_s: an instant of `time.monotonic()`; one look is taken in any case.
+        """
+        pause_s = 0.01
+        while (code := self.exec_exit_code(exec_id)) is None and time.monotonic() < deadline_s:
+            time.sleep(pause_s)
+            pause_s = min(pause_s * 2, 0.5)
+        return code
 
     def exec_exit_code(self, exec_id: str) -> int | None:
         """Returns the exit code that the engine saw, or None while the program runs."""

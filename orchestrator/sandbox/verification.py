@@ -45,11 +45,14 @@ class Verification:
         if broken is not None:
             return _not_compiled(str(broken), restored)
         exec_id, stream = self._begin(",".join(map(str, _list_of(prepared, "candidate_names"))))
+        deadline_s = time.monotonic() + self._job.timeout_s
         try:
             log, ended = _drain(stream, self._job.timeout_s)
         finally:
             stream.close()
-        if not ended:
+        # The stream ends before the tests if they close their output or if the connection is lost.
+        code = self._container.await_exec(exec_id, deadline_s) if ended else None
+        if not ended or code is None:
             self._container.kill()
             return VerifyOutcome(
                 compiled=True,
@@ -60,7 +63,6 @@ class Verification:
                 log=log,
                 restored=restored,
             )
-        code = self._container.exec_exit_code(exec_id)
         answer = self._answer({"max_report_bytes": MAX_REPORT_BYTES, "tests_uid": self._uids.tests})
         report, running = answer.get("report_base64"), answer.get("left_running")
         return VerifyOutcome(

@@ -18,6 +18,7 @@ import docker
 from docker.errors import APIError
 from pydantic import TypeAdapter
 
+from orchestrator.core.clock import unix_time_s
 from orchestrator.core.errors import IntegrityError
 from orchestrator.model.isolation import Inventory
 from orchestrator.model.plan import TaskPin
@@ -39,6 +40,7 @@ from orchestrator.sandbox.timing import StepClock
 
 START_TIMEOUT_S = 120
 HARVEST_TIMEOUT_S = 300
+STREAM_LAG_S = 5
 MAX_INVENTORY_BYTES = 4 * 1024 * 1024
 _CHANGES = TypeAdapter(tuple[Change, ...])
 _LEFT_OUT = TypeAdapter(tuple[LeftOut, ...])
@@ -216,7 +218,16 @@ class DockerWorkspace:
         if not by_itself:
             agent.detach()
             agent.kill()
+        ended_s = unix_time_s()
         code, out_of_memory = agent.wait()
+        if by_itself and agent.finished_unix_s() - ended_s > STREAM_LAG_S:
+            # The container's first process holds its output open to the end: only a lost connection
+            # ends the stream while it runs, and then output and time were not watched.
+            raise EngineFault(
+                "stream-lost",
+                f"expected the agent's output until its end, found the connection lost at least {STREAM_LAG_S} s before",
+                hint="run `memtrial resume`",
+            )
         foreign = agent.meddled() if by_itself else ()
         agent.remove()
         if foreign:
