@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import secrets
 import threading
 import time
@@ -10,12 +11,14 @@ from contextlib import contextmanager
 
 import docker
 
+from orchestrator.core.errors import MemtrialError
 from orchestrator.model.plan import TaskPin
 from orchestrator.protocols import VerifyJob, VerifyOutcome
 from orchestrator.sandbox.containers import Container, EngineFault
 from orchestrator.sandbox.engine import answers
 from orchestrator.sandbox.harden import draw_uids, verifier_profile
 from orchestrator.sandbox.identity import labels
+from orchestrator.sandbox.stopflag import StopFlag
 from orchestrator.sandbox.timing import StepClock
 from orchestrator.sandbox.verification import Verification
 from orchestrator.sandbox.workspace import DockerWorkspace
@@ -35,7 +38,7 @@ class DockerSandbox:
         self.session = secrets.token_hex(8)
         self._lock = threading.Lock()
         self._open: list[DockerWorkspace | Container] = []
-        self._aborted = threading.Event()
+        self._stop = StopFlag()
 
     @contextmanager
     def open(self, task: TaskPin, *, trial: str) -> Iterator[DockerWorkspace]:
@@ -43,14 +46,16 @@ class DockerSandbox:
 
         Raises:
             EngineFault: the engine refused, or did not come back within `ENGINE_PATIENCE_S`.
+            Cancelled: the sandbox was aborted.
         """
         self._await_engine()
         workspace = DockerWorkspace(
-            self._client, task, labels(self._installation, trial, self.session)
+            self._client, task, labels(self._installation, trial, self.session), self._stop
         )
-        with self._listed(workspace):
+        with self._listed(workspace, "preparing"):
             try:
-                workspace.open()
+                with self._stop.guard("preparing"):
+                    workspace.open()
                 yield workspace
             finally:
                 workspace.close()
@@ -59,7 +64,9 @@ class DockerSandbox:
         """Gives a restarting engine time to come back, so that no attempt is spent on its absence."""
         deadline_s = time.monotonic() + ENGINE_PATIENCE_S
         while not answers(self._client):
-            if time.monotonic() > deadline_s or self._aborted.wait(0.5):
+            if self._stop.wait(0.5):
+                self._stop.check("preparing")
+            if time.monotonic() > deadline_s:
                 raise EngineFault(
                     "engine-lost",
                     f"expected the engine to answer within {ENGINE_PATIENCE_S} s, found none that does",
@@ -67,19 +74,27 @@ class DockerSandbox:
                 )
 
     def abort(self) -> None:
-        """Kills everything that runs, so that waiting threads come back and clean up."""
-        self._aborted.set()
+        """Kills everything that runs, for good: waiting threads come back and raise `Cancelled`.
+
+        The flag goes up before the first kill, so that no thread takes the end of its container for the
+        container's own.
+        """
         with self._lock:
+            self._stop.put_up()
             running = list(self._open)
         for item in running:
-            if isinstance(item, Container):
-                item.kill()
-            else:
-                item.abort()
+            # What cannot be killed now (an engine that is gone) must not keep the others alive.
+            with contextlib.suppress(MemtrialError, OSError):
+                if isinstance(item, Container):
+                    item.kill()
+                else:
+                    item.abort()
 
     @contextmanager
-    def _listed(self, item: DockerWorkspace | Container) -> Iterator[None]:
+    def _listed(self, item: DockerWorkspace | Container, doing: str) -> Iterator[None]:
+        """Within the block `abort` finds the item; after an abort there is no block."""
         with self._lock:
+            self._stop.check(doing)
             self._open.append(item)
         try:
             yield
@@ -92,7 +107,9 @@ class DockerSandbox:
 
         Raises:
             EngineFault: the engine or our own program in the container failed.
+            Cancelled: the sandbox was aborted before the tests had come to their end.
         """
+        self._stop.check("grading")
         clock = StepClock()
         uids = draw_uids()
         container = Container.start(
@@ -103,6 +120,11 @@ class DockerSandbox:
             volume=None,
             labels=labels(self._installation, trial, self.session),
         )
-        with self._listed(container), container, clock.step():
+        with (
+            container,
+            self._listed(container, "grading"),
+            clock.step(),
+            self._stop.guard("grading"),
+        ):
             outcome = Verification(container, job, uids).run()
         return outcome, clock.total_ms()

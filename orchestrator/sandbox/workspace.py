@@ -35,6 +35,7 @@ from orchestrator.sandbox.harden import (
     volume_options,
 )
 from orchestrator.sandbox.meter import Meter, reader
+from orchestrator.sandbox.stopflag import StopFlag
 from orchestrator.sandbox.streams import DeadlinePassed
 from orchestrator.sandbox.timing import StepClock
 
@@ -49,10 +50,17 @@ _LEFT_OUT = TypeAdapter(tuple[LeftOut, ...])
 class DockerWorkspace:
     """One trial's containers. Open, act, harvest, close; each once and in this order."""
 
-    def __init__(self, client: docker.DockerClient, task: TaskPin, labels: dict[str, str]) -> None:
+    def __init__(
+        self,
+        client: docker.DockerClient,
+        task: TaskPin,
+        labels: dict[str, str],
+        stop: StopFlag | None = None,
+    ) -> None:
         self._client = client
         self._task = task
         self._labels = labels
+        self._stop = stop or StopFlag()
         self._clock = StepClock()
         self._uids = draw_uids()
         self._volume = f"memtrial-{secrets.token_hex(8)}"
@@ -65,7 +73,6 @@ class DockerWorkspace:
         self._contents: tuple[tuple[str, bytes], ...] = ()
         self._exposed = b""
         self._ended = False
-        self._aborted = False
 
     @property
     def inventory(self) -> Inventory:
@@ -176,7 +183,12 @@ class DockerWorkspace:
 
         Raises:
             EngineFault: the engine lost the container.
+            Cancelled: the sandbox was aborted meanwhile: the agent did not come to its own end.
         """
+        with self._stop.guard("the agent acted"):
+            return self._act(launch)
+
+    def _act(self, launch: Launch) -> ActOutcome:
         if self._agent is None or self._harvester is None:
             raise IntegrityError(
                 "workspace-not-open",
@@ -258,7 +270,16 @@ class DockerWorkspace:
         return "exited", bytes(output), False
 
     def harvest(self) -> HarvestOutcome:
-        """Reads the work area once, after the agent's container is gone."""
+        """Reads the work area once, after the agent's container is gone.
+
+        Raises:
+            EngineFault: the engine or the harvester failed.
+            Cancelled: the sandbox was aborted meanwhile.
+        """
+        with self._stop.guard("harvesting"):
+            return self._harvest()
+
+    def _harvest(self) -> HarvestOutcome:
         if not self._ended or self._harvester is None:
             raise IntegrityError(
                 "harvest-before-end",
@@ -309,7 +330,7 @@ class DockerWorkspace:
         Raises:
             EngineFault: it did not.
         """
-        if self._aborted or harvester.meddled():
+        if self._stop.is_up or harvester.meddled():
             raise EngineFault(
                 "harvester-ended-from-outside",
                 "expected the harvester to read the work area, found it ended from outside",
@@ -341,9 +362,14 @@ class DockerWorkspace:
 
     def abort(self) -> None:
         """Kills what runs, so that a waiting thread comes back. Callable from another thread."""
-        self._aborted = True
-        if self._agent is not None:
-            self._agent.kill()
+        for container in (self._agent, self._harvester_now()):
+            if container is not None:
+                container.kill()
+
+    def _harvester_now(self) -> Container | None:
+        made = self._harvester
+        ready = made is not None and made.done() and made.exception() is None
+        return made.result() if made is not None and ready else None
 
     def close(self) -> None:
         """Removes containers and volume, whatever state they are in."""
