@@ -11,7 +11,7 @@ import secrets
 import stat
 from pathlib import Path, PurePosixPath
 
-from orchestrator.core.errors import DocumentError
+from orchestrator.core.errors import DocumentError, EnvironmentMissing
 
 
 def write_atomic(path: Path, data: bytes, *, mode: int = 0o644) -> None:
@@ -28,6 +28,32 @@ def write_atomic(path: Path, data: bytes, *, mode: int = 0o644) -> None:
     finally:
         temporary.unlink(missing_ok=True)
     sync_folder(path.parent)
+
+
+def require_writable(folder: Path, purpose: str) -> None:
+    """Refuses a folder in which no file can be made, or its nearest parent that exists; leaves nothing.
+
+    Only trying tells: permissions, read-only mounts, quotas and full disks look alike from outside.
+
+    Raises:
+        EnvironmentMissing: with what the system said.
+    """
+    place = folder
+    while not place.exists() and place != place.parent:
+        place = place.parent
+    probe = place / f".memtrial-probe.{secrets.token_hex(6)}.tmp"
+    try:
+        try:
+            with probe.open("xb") as handle:
+                handle.write(b"probe")
+        finally:
+            probe.unlink(missing_ok=True)
+    except OSError as error:
+        raise EnvironmentMissing(
+            "folder-not-writable",
+            f"expected to write into {folder} ({purpose}), found: {error.strerror or error}",
+            hint="make it writable, or name another folder (runs: MEMTRIAL_RESULTS)",
+        ) from error
 
 
 def sync_folder(folder: Path) -> None:

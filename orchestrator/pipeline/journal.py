@@ -41,6 +41,7 @@ class Journal:
         self._artifacts: list[Artifact] = []
         self._container_ms = 0
         self.container_ms_total = 0
+        self.present = Stage.PREPARE
         known = [done.resources for done in self._recorded.values() if done.resources]
         self.resources: Resources | None = known[-1] if known else None
 
@@ -88,6 +89,7 @@ class Journal:
         recorded = self.recorded(stage, kind)
         if recorded is not None:
             return recorded
+        self.present = stage
         self._on_stage(stage)
         self._artifacts = []
         self._container_ms = 0

@@ -34,7 +34,7 @@ from orchestrator.sources.loader import (
     load_curated,
     load_task,
 )
-from orchestrator.sources.revision import source_revision
+from orchestrator.sources.revision import SourceState, source_state
 
 RETRY = Retry(max_attempts=3, wait_initial_ms=2_000, wait_max_ms=60_000, wait_jitter_ms=1_000)
 
@@ -42,7 +42,12 @@ ImagePins = Callable[[LoadedTask], tuple[ImagePin, ImagePin]]
 
 
 def build_plan(
-    request: PlanRequest, *, fixtures: Path, images: Path, image_pins: ImagePins
+    request: PlanRequest,
+    *,
+    fixtures: Path,
+    images: Path,
+    image_pins: ImagePins,
+    source: SourceState | None = None,
 ) -> Plan:
     """Builds and validates a plan.
 
@@ -51,6 +56,7 @@ def build_plan(
         fixtures: folder of tasks, sources, conditions and curated files.
         images: folder of the image recipes; holds the scripted agents' program.
         image_pins: gives (agent image, verifier image) of a task.
+        source: which memtrial makes the plan; by default it is looked up.
 
     Raises:
         UsageError: an unknown task, condition or agent, or a phase that this plan cannot have.
@@ -59,7 +65,7 @@ def build_plan(
     chosen = choose(request, fixtures=fixtures, images=images)
     tasks, conditions, agents = chosen.tasks, chosen.conditions, chosen.agents
     pins = tuple(_task_pin(task, image_pins) for task in tasks)
-    revision, dirty = source_revision()
+    source = source or source_state()
     return Plan(
         suite=request.suite,
         phase=request.phase,
@@ -69,8 +75,8 @@ def build_plan(
         epochs=request.epochs,
         order_seed=request.order_seed,
         diagnostic=True,
-        source_revision=revision,
-        source_dirty=dirty,
+        source_revision=source.revision,
+        source_dirty=source.dirty,
         agents=agents,
         conditions=conditions,
         curated=chosen.curated,
@@ -99,10 +105,10 @@ def choose(request: PlanRequest, *, fixtures: Path, images: Path) -> Chosen:
         UsageError: an unknown task, condition or agent, or a phase that this plan cannot have.
         DocumentError: a fixture is invalid, or a task has no curated file that an arm needs.
     """
+    agents = _agents(request, images)
     _check_phase(request)
     conditions = _conditions(request, fixtures)
     tasks = _tasks(request, fixtures)
-    agents = _agents(request, images)
     curated = any(condition.adapter == "curated" for condition in conditions)
     return Chosen(tasks, conditions, agents, _curated_pins(fixtures, tasks) if curated else ())
 

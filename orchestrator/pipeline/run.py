@@ -7,6 +7,7 @@ outcome (model/outcome.py); infrastructure errors are retried within the plan's 
 from __future__ import annotations
 
 import secrets
+import shlex
 import threading
 from collections.abc import Callable
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
@@ -62,6 +63,15 @@ def _is_retried(end: _Ended | None) -> bool:
     return end is not None and end.entry.outcome in RETRIED
 
 
+DOING = {
+    Stage.PREPARE: "preparing",
+    Stage.REMEMBER: "its memory was captured",
+    Stage.INJECT: "its memory was compiled",
+    Stage.ACT: "the agent acted",
+    Stage.HARVEST: "harvesting",
+    Stage.GRADE: "grading",
+    Stage.SEAL: "sealing",
+}
 MakeBench = Callable[[Trial], Bench]
 Progress = Callable[[TrialEnd], None]
 
@@ -76,6 +86,7 @@ class Run:
         self._ledger = ledger
         self._record = record
         self._stop = threading.Event()
+        self._active: set[str] = set()
         self._watch: Watch | None = None
 
     @classmethod
@@ -99,10 +110,10 @@ class Run:
         """Opens an unfinished run, repairs a torn last line, and closes attempts that cannot go on.
 
         Raises:
-            DocumentError: the plan is missing or invalid.
-            IntegrityError: plan or ledger are not the recorded ones.
+            DocumentError: the plan is invalid.
+            IntegrityError: plan or ledger are missing or not the recorded ones.
         """
-        plan = read_plan(folder / "plan.json")
+        plan = recorded_plan(folder)
         ledger, entries, torn = Ledger.open_for_append(folder / "ledger.jsonl", repair=True)
         record = replay(entries)
         check_plan_is_recorded(plan, record, folder)
@@ -135,8 +146,13 @@ class Run:
         return [trial for trial in self.plan.trials if self._record.trial(trial.key).final is None]
 
     def stop(self) -> None:
-        """Lets running trials end and begins no other."""
+        """Begins no other trial; what breaks from now on is cancelled."""
         self._stop.set()
+
+    @property
+    def running(self) -> int:
+        """How many trials are under way at this moment."""
+        return len(self._active)
 
     def execute(
         self,
@@ -190,9 +206,13 @@ class Run:
                 ends.append(self._attempt(trial, make_bench))
             return ends[-1] if ends else None
 
-        retrying(self.plan.retry, self._stop, _is_retried)(once)
-        if self._watch:
-            self._watch.ended(trial.key)
+        self._active.add(trial.key)
+        try:
+            retrying(self.plan.retry, self._stop, _is_retried)(once)
+        finally:
+            self._active.discard(trial.key)
+            if self._watch:
+                self._watch.ended(trial.key)
         last = ends[-1] if ends else None
         return TrialEnd(
             trial=trial,
@@ -241,18 +261,22 @@ class Run:
         wall_ms: int,
     ) -> AttemptEnded:
         outcome = graded[1] if graded else outcome_of_error(fault or RuntimeError())
-        if outcome is Outcome.INFRA_ERROR and self._stop.is_set():
-            # What breaks while everything is being stopped was broken by the stop.
-            outcome = Outcome.CANCELLED
         seen = fault.evidence if isinstance(fault, MemtrialError) else ()
         reference = getattr(fault, "reference", type(fault).__name__.lower())
+        text = f"{type(fault).__name__}: {fault}"[:2000]
+        if self._stop.is_set() and outcome in {Outcome.INFRA_ERROR, Outcome.CANCELLED}:
+            # What breaks while everything is being stopped was broken by the stop.
+            if outcome is Outcome.INFRA_ERROR:
+                seen = (*seen, text)
+            outcome, reference = Outcome.CANCELLED, "trial-interrupted"
+            text = f"interrupted while {DOING[journal.present]}; `memtrial resume {self.folder.name}` repeats it"
         return AttemptEnded(
             trial=journal.trial,
             attempt=journal.attempt,
             outcome=outcome,
             verdict_sha256=graded[0].digest_sha256() if graded else None,
             error_reference=None if fault is None else reference,
-            error=None if fault is None else f"{type(fault).__name__}: {fault}"[:2000],
+            error=None if fault is None else text,
             evidence=journal.evidence(seen) if seen else None,
             resources=journal.resources,
             wall_ms=wall_ms,
@@ -268,16 +292,22 @@ def read_plan(path: Path) -> Plan:
     """Reads a plan file, whose bytes must be canonical.
 
     Raises:
-        UsageError: there is no such file.
+        UsageError: there is no such file, or it is a folder.
         DocumentError: it is not a plan, or not its canonical bytes.
     """
+    if path.is_dir():
+        raise UsageError(
+            "plan-is-folder",
+            f"expected a plan file, found a folder: {path}",
+            hint=_instead_of_folder(path),
+        )
     try:
         data = path.read_bytes()
     except OSError as error:
         raise UsageError(
             "plan-missing",
-            f"expected a plan file, found none at {path}",
-            hint="make one with `memtrial plan --agent oracle --out plan.json`",
+            f"expected a plan file, found {error.strerror or error}: {path}",
+            hint="make one: `memtrial plan --agent oracle --out plan.json`",
         ) from error
     plan = Plan.parse(data.rstrip(b"\n"), where=path.name)
     if plan.canonical() != data.rstrip(b"\n"):
@@ -287,6 +317,31 @@ def read_plan(path: Path) -> Plan:
             hint="make the plan with `memtrial plan` and do not edit it",
         )
     return plan
+
+
+def _instead_of_folder(path: Path) -> str:
+    if (path / "ledger.jsonl").is_file():
+        return f"it holds a run: `memtrial resume {shlex.quote(str(path))}` goes on with it"
+    if (path / "plan.json").is_file():
+        return f"run `memtrial run {shlex.quote(str(path / 'plan.json'))}`"
+    return "name the file that `memtrial plan --out FILE` wrote"
+
+
+def recorded_plan(folder: Path) -> Plan:
+    """Reads the plan of a run's folder.
+
+    Raises:
+        IntegrityError: it is not there, although a ledger is.
+        DocumentError: it is not a plan, or not its canonical bytes.
+    """
+    path = folder / "plan.json"
+    if not path.is_file():
+        raise IntegrityError(
+            "plan-lost",
+            f"{folder.name}: expected the plan.json that the ledger began with, found none",
+            hint=f"restore {path} from a copy",
+        )
+    return read_plan(path)
 
 
 def pending_of(folder: Path, plan: Plan) -> list[Trial]:
@@ -310,19 +365,3 @@ def point_latest(results: Path, run_id: str) -> None:
     temporary = results / f".latest.{secrets.token_hex(4)}"
     temporary.symlink_to(run_id)
     temporary.replace(results / "latest")
-
-
-def find_run(results: Path, name: str) -> Path:
-    """Returns the folder of a run given by id, by path, or as `latest`.
-
-    Raises:
-        UsageError: there is none.
-    """
-    for folder in (results / name, Path(name)):
-        if (folder / "ledger.jsonl").is_file():
-            return folder.resolve()
-    raise UsageError(
-        "run-unknown",
-        f"expected a run id, a folder or 'latest', found {name!r}",
-        hint=f"list {results} for the runs that there are",
-    )

@@ -5,14 +5,11 @@ The one place that knows which adapter, driver and sandbox are behind the ports.
 
 from __future__ import annotations
 
-import signal
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 
 from orchestrator.core.errors import DocumentError, IntegrityError
-from orchestrator.core.files import write_atomic
+from orchestrator.core.files import require_writable, write_atomic
 from orchestrator.core.places import (
     cache_root,
     fixtures_root,
@@ -20,6 +17,7 @@ from orchestrator.core.places import (
     local_lock_path,
     results_root,
 )
+from orchestrator.core.words import counted
 from orchestrator.memory.curated import CuratedAdapter
 from orchestrator.memory.none import NoMemoryAdapter
 from orchestrator.memory.raw_fts import RawFtsAdapter
@@ -30,8 +28,9 @@ from orchestrator.pipeline.guards import Guards, examine_images, host_canary
 from orchestrator.pipeline.options import PlanRequest
 from orchestrator.pipeline.plan import build_plan, choose
 from orchestrator.pipeline.ready import ready_for_images, ready_to_run
-from orchestrator.pipeline.run import Run, TrialEnd, pending_of, read_plan
+from orchestrator.pipeline.run import Run, TrialEnd, pending_of, recorded_plan
 from orchestrator.pipeline.stages import Bench
+from orchestrator.pipeline.stopping import stoppable
 from orchestrator.pipeline.watch import Watch
 from orchestrator.protocols import MemoryAdapter, Sandbox
 from orchestrator.sandbox.adapter import DockerSandbox, EngineClient
@@ -42,7 +41,7 @@ from orchestrator.sandbox.identity import installation_id
 from orchestrator.sandbox.images import ImageSet, assemble, ensure_loaded, lock_of, pin, task_images
 from orchestrator.sandbox.layers import ImageSpec
 from orchestrator.sandbox.leaks.literals import check_task
-from orchestrator.sandbox.reaper import reap
+from orchestrator.sandbox.reaper import objects_line, reap
 from orchestrator.sources.checkout import materialise, repository_entries
 from orchestrator.sources.fetch import PinnedFile, fetch
 from orchestrator.sources.loader import (
@@ -52,8 +51,10 @@ from orchestrator.sources.loader import (
     load_curated,
     load_task,
 )
+from orchestrator.sources.revision import source_state
 
 Say = Callable[[str], None]
+SHOWN_NAMES = 3
 
 
 def _shared_images(client: EngineClient | None, say: Say, *, official: bool = False) -> ImageSet:
@@ -124,6 +125,9 @@ def make_plan(
         MemtrialError: anything that makes the plan impossible.
     """
     choose(request, fixtures=fixtures_root(), images=images_root())
+    source = source_state()
+    if source.dirty:
+        say(f"source is dirty: {_first(source.changed)}")
     client = None if offline else ensure_engine(say, allow_install=install)
     if client is not None:
         ready_for_images(client)
@@ -140,11 +144,20 @@ def make_plan(
         return pin(specs[0]), pin(specs[1])
 
     plan = build_plan(
-        request, fixtures=fixtures_root(), images=images_root(), image_pins=image_pins
+        request,
+        fixtures=fixtures_root(),
+        images=images_root(),
+        image_pins=image_pins,
+        source=source,
     )
     if client is not None:
         examine_images(client, agents, say)
     return plan
+
+
+def _first(names: tuple[str, ...]) -> str:
+    more = len(names) - SHOWN_NAMES
+    return ", ".join(names[:SHOWN_NAMES]) + (f" and {more} more" if more > 0 else "")
 
 
 class _Benches:
@@ -165,17 +178,7 @@ class _Benches:
             return NoMemoryAdapter()
         if adapter == "raw_fts":
             return RawFtsAdapter()
-        files = {}
-        for curated in self._plan.curated:
-            found = load_curated(fixtures, curated.task_id)
-            if (found.file_sha256, found.log_sha256) != (curated.file_sha256, curated.log_sha256):
-                raise IntegrityError(
-                    "curated-file-changed",
-                    f"curated file of {curated.task_id}: expected the bytes of the plan, found others",
-                    hint="restore the file, or make a new plan",
-                )
-            files[curated.task_id] = found.text
-        return CuratedAdapter(files)
+        return CuratedAdapter(curated_texts(self._plan, fixtures))
 
     def __call__(self, trial: Trial) -> Bench:
         """Returns the bench of a trial."""
@@ -206,30 +209,69 @@ def benches(
 
 
 def start_run(plan: Plan, *, watch: Watch, workers: int) -> Path:
-    """Runs a plan in a new folder and returns it."""
+    """Runs a plan in a new folder and returns it.
+
+    Raises:
+        Cancelled: a signal stopped it.
+        MemtrialError: plan, files and machine do not fit; then no folder was made.
+    """
     client = connect()
     _check_plan_fits(plan)
+    require_writable(results_root(), "runs are written to it")
     workers = ready_to_run(client, plan, plan.trials, watch.say, workers=workers)
-    run = Run.create(results_root(), plan, engine=describe(client), workers=workers)
-    watch.say(f"run {run.folder.name}: {len(plan.trials)} trials with {workers} workers")
-    _work(run, client, watch, workers)
+    sandbox = DockerSandbox(client, installation_id(cache_root()))
+    with stoppable(sandbox, watch) as stopper:
+        run = Run.create(results_root(), plan, engine=describe(client), workers=workers)
+        stopper.of(run)
+        watch.say(
+            f"run {run.folder.name}: {counted(len(plan.trials), 'trial')} with {counted(workers, 'worker')}"
+        )
+        _work(run, client=client, sandbox=sandbox, watch=watch, workers=workers)
     return run.folder
 
 
 def resume_run(folder: Path, *, watch: Watch, workers: int) -> None:
-    """Takes a run up again where it stopped."""
+    """Takes a run up again where it stopped.
+
+    Raises:
+        Cancelled: a signal stopped it again.
+        MemtrialError: record, files and machine do not fit; then nothing was written.
+    """
     client = connect()
-    plan = read_plan(folder / "plan.json")
+    plan = recorded_plan(folder)
     _check_plan_fits(plan)
     left = pending_of(folder, plan)
     workers = ready_to_run(client, plan, left, watch.say, workers=workers)
-    run = Run.resume(folder)
-    watch.say(f"run {folder.name}: {len(run.pending())} of {len(run.plan.trials)} trials left")
-    _work(run, client, watch, workers)
+    sandbox = DockerSandbox(client, installation_id(cache_root()))
+    with stoppable(sandbox, watch) as stopper:
+        run = Run.resume(folder)
+        stopper.of(run)
+        watch.say(f"run {folder.name}: {len(run.pending())} of {len(run.plan.trials)} trials left")
+        _work(run, client=client, sandbox=sandbox, watch=watch, workers=workers)
+
+
+def curated_texts(plan: Plan, fixtures: Path) -> dict[str, str]:
+    """Returns the curated files that a plan pins, by task.
+
+    Raises:
+        IntegrityError: one has other bytes now.
+    """
+    files = {}
+    for curated in plan.curated:
+        found = load_curated(fixtures, curated.task_id)
+        if (found.file_sha256, found.log_sha256) != (curated.file_sha256, curated.log_sha256):
+            raise IntegrityError(
+                "curated-file-changed",
+                f"curated file of {curated.task_id}: expected the bytes of the plan, found others",
+                hint="restore the file, or make a new plan",
+            )
+        files[curated.task_id] = found.text
+    return files
 
 
 def _check_plan_fits(plan: Plan) -> None:
-    """Refuses fixtures that are not the ones the plan pins, before anything runs."""
+    """Refuses fixtures that are not the ones the plan pins, before a folder is made or anything runs."""
+    curated_texts(plan, fixtures_root())
     for task in plan.tasks:
         if load_task(fixtures_root(), task.digests.id).digests != task.digests:
             raise DocumentError(
@@ -239,14 +281,10 @@ def _check_plan_fits(plan: Plan) -> None:
             )
 
 
-def _work(run: Run, client: EngineClient, watch: Watch, workers: int) -> None:
+def _work(
+    run: Run, *, client: EngineClient, sandbox: DockerSandbox, watch: Watch, workers: int
+) -> None:
     installation = installation_id(cache_root())
-    reaped = reap(client, installation)
-    if reaped.total:
-        watch.say(
-            f"cleaned up after a dead run: {reaped.count('container')} containers, {reaped.count('volume')} volumes, {reaped.count('network')} networks"
-        )
-    sandbox = DockerSandbox(client, installation)
 
     def show(end: TrialEnd) -> None:
         watch.say(
@@ -255,10 +293,12 @@ def _work(run: Run, client: EngineClient, watch: Watch, workers: int) -> None:
         )
 
     try:
-        with _stoppable(run, sandbox):
-            secret = host_canary(run.folder)
-            make_bench = benches(run.plan, sandbox, client, secret=secret)
-            run.execute(make_bench, workers=workers, progress=show, watch=watch)
+        reaped = reap(client, installation)
+        if reaped.total:
+            watch.say(f"cleaned up after a dead run: {objects_line(reaped)}")
+        secret = host_canary(run.folder)
+        make_bench = benches(run.plan, sandbox, client, secret=secret)
+        run.execute(make_bench, workers=workers, progress=show, watch=watch)
     finally:
         run.close()
         _sweep(client, installation, sandbox.session, watch.say)
@@ -281,26 +321,3 @@ def _said(end: TrialEnd) -> str:
         return "resolved"
     how = f", {end.outcome.value}" if end.outcome is not Outcome.COMPLETED else ""
     return f"unresolved ({end.verdict.failure_reason}){how}"
-
-
-@contextmanager
-def _stoppable(run: Run, sandbox: DockerSandbox) -> Iterator[None]:
-    """On Ctrl-C or SIGTERM: begins no further trial, kills what runs, records, cleans up, then ends."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    stopped = threading.Event()
-
-    def stop(_number: int, _frame: object) -> None:
-        stopped.set()
-        run.stop()
-        threading.Thread(target=sandbox.abort, daemon=True).start()
-
-    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-    if stopped.is_set():
-        raise KeyboardInterrupt

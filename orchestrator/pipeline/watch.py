@@ -16,3 +16,6 @@ class Watch(Protocol):
 
     def ended(self, trial: str, /) -> None:
         """A trial no longer runs."""
+
+    def close(self) -> None:
+        """Takes all live lines away, for good."""

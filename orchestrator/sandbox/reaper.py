@@ -16,6 +16,7 @@ import docker
 from docker.errors import APIError, NotFound
 
 from orchestrator.core.clock import unix_time_s
+from orchestrator.core.words import counted
 from orchestrator.sandbox.containers import EngineFault
 from orchestrator.sandbox.identity import (
     LABEL,
@@ -59,6 +60,12 @@ class Reaped:
     def total(self) -> int:
         """All removed objects."""
         return len(self.removed)
+
+
+def objects_line(reaped: Reaped) -> str:
+    """Says how many objects of each kind."""
+    kinds: tuple[Kind, ...] = ("container", "volume", "network")
+    return ", ".join(counted(reaped.count(kind), kind) for kind in kinds)
 
 
 def judge(
