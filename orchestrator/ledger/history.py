@@ -10,6 +10,7 @@ from orchestrator.model.record import (
     AttemptStarted,
     LedgerEntry,
     RunEnded,
+    RunResumed,
     RunStarted,
     Stage,
     StageDone,
@@ -57,6 +58,7 @@ class RunRecord:
 
     started: RunStarted | None = None
     ended: list[RunEnded] = field(default_factory=list)
+    resumed: int = 0
     trials: dict[str, TrialRecord] = field(default_factory=dict)
 
     def trial(self, key: str) -> TrialRecord:
@@ -71,6 +73,8 @@ def replay(entries: list[LedgerEntry]) -> RunRecord:
         body = entry.body
         if isinstance(body, RunStarted):
             run.started = body
+        elif isinstance(body, RunResumed):
+            run.resumed += 1
         elif isinstance(body, RunEnded):
             run.ended.append(body)
         elif isinstance(body, AttemptStarted):

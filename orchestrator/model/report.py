@@ -87,7 +87,7 @@ class TrialRow(Closed):
 
 
 class RunReport(Document):
-    """What a run shows, and what it does not."""
+    """What a run shows, and what it does not. `processes` worked on it: one, and one for each resume."""
 
     run_id: Slug
     plan_sha256: Sha256
@@ -102,4 +102,5 @@ class RunReport(Document):
     wall_ms: int = Field(ge=0)
     container_ms: int = Field(ge=0)
     workers: int = Field(gt=0)
+    processes: int = Field(gt=0)
     limitations: tuple[Text, ...]

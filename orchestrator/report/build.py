@@ -9,6 +9,7 @@ from statistics import median_low
 from typing import Literal
 
 from orchestrator.core.errors import IntegrityError
+from orchestrator.core.words import counted
 from orchestrator.ledger.blobs import BlobStore
 from orchestrator.ledger.chain import read_entries
 from orchestrator.ledger.history import RunRecord, TrialRecord, replay
@@ -27,7 +28,8 @@ from orchestrator.model.report import (
 )
 from orchestrator.model.resources import add_up
 from orchestrator.model.verdict import MEMORY_REASONS, FailureReason, Tally, Verdict
-from orchestrator.report.explain import why
+from orchestrator.report.check import check_blobs
+from orchestrator.report.explain import NOT_RUN, why
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +66,7 @@ def build_report(folder: Path) -> RunReport:
         IntegrityError: plan, ledger and blobs do not belong together.
         DocumentError: one of them is malformed.
     """
-    plan = Plan.parse((folder / "plan.json").read_bytes(), where="plan.json")
+    plan = _plan(folder)
     entries, head, _ = read_entries(folder / "ledger.jsonl")
     run = replay(entries)
     if run.started is None or run.started.plan_sha256 != plan.digest_sha256():
@@ -74,6 +76,7 @@ def build_report(folder: Path) -> RunReport:
             hint="restore plan.json from a copy",
         )
     blobs = BlobStore(folder / "blobs")
+    check_blobs(run, blobs)
     graded, blocks = _admitted(
         [_graded(trial, run, blobs) for trial in sorted(plan.trials, key=lambda t: t.key)]
     )
@@ -103,8 +106,21 @@ def build_report(folder: Path) -> RunReport:
         wall_ms=sum(end.wall_ms for end in run.ended),
         container_ms=sum(item.container_ms for item in graded),
         workers=run.started.workers,
+        processes=1 + run.resumed,
         limitations=limitations(plan, blocks),
     )
+
+
+def _plan(folder: Path) -> Plan:
+    try:
+        data = (folder / "plan.json").read_bytes()
+    except FileNotFoundError as error:
+        raise IntegrityError(
+            "plan-lost",
+            f"{folder.name}: expected the plan.json that the ledger began with, found none",
+            hint=f"restore {folder / 'plan.json'} from a copy",
+        ) from error
+    return Plan.parse(data, where="plan.json")
 
 
 def _graded(trial: Trial, run: RunRecord, blobs: BlobStore) -> Graded:
@@ -206,7 +222,7 @@ def _row(item: Graded) -> TrialRow:
         status=_status(item),
         outcome=last.outcome if last else None,
         failure_reason=verdict.failure_reason if verdict else None,
-        why=why(verdict) if verdict else (last.error if last and last.error else "not run yet"),
+        why=why(verdict) if verdict else (last.error if last and last.error else NOT_RUN),
         memory_tokens=item.injection.tokens if item.injection else None,
         verdict_sha256=verdict.digest_sha256() if verdict else None,
         attempts=len(item.record.attempts),
@@ -243,6 +259,6 @@ def limitations(plan: Plan, blocks: tuple[Block, ...] = ()) -> tuple[str, ...]:
     if plan.epochs == 1:
         said.append("One epoch: nothing is known about run-to-run noise.")
     said.append(
-        f"{len(plan.tasks)} tasks: too few for any claim about memory in general; tasks are not calibrated on live agents."
+        f"{counted(len(plan.tasks), 'task')}: too few for any claim about memory in general; tasks are not calibrated on live agents."
     )
     return tuple(said)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from orchestrator.model.verdict import Tally, Verdict
 
+NOT_RUN = "not run yet"
+
 
 def why(verdict: Verdict) -> str:
     """Returns the sentence for a verdict."""

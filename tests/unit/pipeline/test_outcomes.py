@@ -204,7 +204,7 @@ def test_an_arm_that_met_no_limit_has_figures_and_no_line(make_plan, run_with):
 @pytest.mark.parametrize(
     ("change", "line"),
     [
-        ({"oom_kills": 1}, "noop under no_memory: 1 out of memory; of 1 attempts, peak 90 MiB"),
+        ({"oom_kills": 1}, "noop under no_memory: 1 out of memory; of 1 attempt, peak 90 MiB"),
         ({"throttled_ms": 70}, "1 throttled (70 ms of 400 ms CPU time)"),
         ({"forks_refused": 3}, "3 forks refused"),
     ],
