@@ -23,7 +23,7 @@ def run(arguments: argparse.Namespace) -> int:
     from orchestrator.core.places import cache_root
     from orchestrator.sandbox.engine import connect
     from orchestrator.sandbox.identity import installation_id
-    from orchestrator.sandbox.reaper import reap
+    from orchestrator.sandbox.reaper import objects_line, reap
 
     reaped = reap(connect(), installation_id(cache_root()), look_only=arguments.dry_run)
     if arguments.json:
@@ -40,11 +40,9 @@ def run(arguments: argparse.Namespace) -> int:
         return 0
     for item in (*reaped.removed, *reaped.kept):
         does = "kept" if not item.remove else "would remove" if arguments.dry_run else "removed"
-        render.text(
-            f"{does} {item.kind} {item.name[:32]} of {item.trial or 'no trial'}: {item.why}"
-        )
+        render.row(f"{does} {item.kind} {item.name[:32]} of {item.trial or 'no trial'}: {item.why}")
     render.text(
-        f"{'would remove' if arguments.dry_run else 'removed'} {reaped.count('container')} containers, {reaped.count('volume')} volumes, {reaped.count('network')} networks of dead runs"
+        f"{'would remove' if arguments.dry_run else 'removed'} {objects_line(reaped)} of dead runs"
     )
     render.text("next: memtrial clean" if arguments.dry_run else "next: memtrial smoke")
     return 0

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from orchestrator.cli import render
 from orchestrator.core.errors import EnvironmentMissing, MemtrialError
+from orchestrator.core.words import counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +31,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Checks everything and prints one line each."""
-    findings = [_python(), _git(), _disk(), *_engine_and_images(), _fixtures()]
+    findings = [_python(), _git(), _disk(), _results(), *_engine_and_images(), _fixtures()]
     missing = [finding for finding in findings if not finding.ok]
     if arguments.json:
         render.document(
@@ -44,7 +45,7 @@ def run(arguments: argparse.Namespace) -> int:
         )
     else:
         for finding in findings:
-            render.text(
+            render.row(
                 f"{'ok     ' if finding.ok else 'missing'} {finding.name:<10} {finding.found}"
                 + ("" if finding.ok else f"\n        mend: {finding.mend}")
             )
@@ -78,6 +79,23 @@ def _disk() -> Finding:
         f"{free / GIB:.1f} GiB free at {folder}, {IMAGE_SET_BYTES / GIB:.0f} GiB for the images",
         f"free at least {IMAGE_SET_BYTES / GIB:.0f} GiB there, or set MEMTRIAL_CACHE",
     )
+
+
+def _results() -> Finding:
+    from orchestrator.core.files import require_writable
+    from orchestrator.core.places import results_root
+
+    folder = results_root()
+    try:
+        require_writable(folder, "runs are written to it")
+    except EnvironmentMissing as error:
+        return Finding(
+            "results",
+            ok=False,
+            found=error.message,
+            mend="make it writable, or set MEMTRIAL_RESULTS to another folder",
+        )
+    return Finding("results", ok=True, found=f"{folder} takes files", mend="")
 
 
 def _engine_and_images() -> list[Finding]:
@@ -135,6 +153,6 @@ def _fixtures() -> Finding:
     return Finding(
         "fixtures",
         bool(tasks),
-        f"{len(tasks)} tasks, {len(conditions)} conditions at {fixtures}",
+        f"{counted(len(tasks), 'task')}, {counted(len(conditions), 'condition')} at {fixtures}",
         "restore the fixtures folder",
     )

@@ -29,6 +29,6 @@ def run(arguments: argparse.Namespace) -> int:
         render.document(made)
         return 0
     for name, image_id in made.items():
-        render.text(f"{name:<44} {image_id}")
+        render.row(f"{name:<44} {image_id}")
     render.text("next: memtrial smoke")
     return 0

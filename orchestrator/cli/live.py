@@ -6,6 +6,7 @@ the cursor only, no colour is used, so NO_COLOR has nothing to forbid. Widths ar
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import sys
@@ -14,6 +15,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Self, TextIO
 
+from orchestrator.cli.command import here
 from orchestrator.core.clock import monotonic_ms
 
 FRAME_S = 0.5
@@ -27,6 +29,11 @@ def columns() -> int:
     return shutil.get_terminal_size().columns
 
 
+def rows() -> int:
+    """Returns the present height of the terminal."""
+    return shutil.get_terminal_size().lines
+
+
 class Progress:
     """Implements `pipeline.watch.Watch`. As a context it also ticks, so that seconds go on."""
 
@@ -35,10 +42,12 @@ class Progress:
         out: TextIO | None = None,
         *,
         width: Callable[[], int] = columns,
+        height: Callable[[], int] = rows,
         now_ms: Callable[[], int] = monotonic_ms,
     ) -> None:
         self._out = out or sys.stderr
         self._width = width
+        self._height = height
         self._now_ms = now_ms
         # A dumb terminal cannot move its cursor.
         self._live = self._out.isatty() and os.environ.get("TERM", "") not in {"", "dumb"}
@@ -51,7 +60,7 @@ class Progress:
     def say(self, value: str, /) -> None:
         """Prints a line that stays; live lines move below it."""
         with self._lock:
-            self._draw(value + "\n")
+            self._draw(here(value) + "\n")
 
     def stage(self, trial: str, stage: str, /) -> None:
         """Notes that a trial began a stage; shown from the next frame on."""
@@ -82,6 +91,11 @@ class Progress:
         self._stop.set()
         if self._ticker.ident is not None:
             self._ticker.join()
+        self.close()
+
+    def close(self) -> None:
+        """Takes the block away for good: whatever is printed next begins on a line of its own."""
+        self._stop.set()
         with self._lock:
             self._running.clear()
             self._draw("")
@@ -93,20 +107,38 @@ class Progress:
     def _draw(self, kept: str) -> None:
         """Replaces the block by a line that stays and a new block, in one write: nothing flickers."""
         if not self._live:
-            if kept:
-                self._out.write(kept)
-                self._out.flush()
+            self._write(kept)
             return
         width = max(20, self._width())
-        lines = [self._line(trial, width) for trial in sorted(self._running)]
+        lines = [] if self._stop.is_set() else self._block(width)
         if not kept and lines == self._shown:
             return
         # A terminal that became narrower has wrapped the old lines: they take more rows now.
         rows = sum(max(1, -(-len(line) // width)) for line in self._shown)
-        back = "\r" + (_UP.format(rows) if rows else "") + _ERASE_BELOW if self._shown else ""
+        # The row of the cursor is erased as well: the terminal itself writes there (an echoed ^C).
+        back = "\r" + (_UP.format(rows) if rows else "") + _ERASE_BELOW
         self._shown = lines
-        self._out.write(back + kept + "".join(line + "\n" for line in lines))
-        self._out.flush()
+        self._write(back + kept + "".join(line + "\n" for line in lines))
+
+    def _write(self, text: str) -> None:
+        if not text:
+            return
+        # A display that nobody can see any more must not stop the work.
+        with contextlib.suppress(OSError):
+            self._out.write(text)
+            self._out.flush()
+
+    def _block(self, width: int) -> list[str]:
+        """No more lines than the terminal has, less one for the cursor: what scrolled away stays for ever."""
+        names = sorted(self._running)
+        room = max(1, self._height() - 1)
+        if len(names) <= room:
+            return [self._line(name, width) for name in names]
+        shown = names[: room - 1]
+        return [
+            *(self._line(name, width) for name in shown),
+            f"  and {len(names) - len(shown)} more"[: width - 1],
+        ]
 
     def _line(self, trial: str, width: int) -> str:
         stage, since_ms = self._running[trial]

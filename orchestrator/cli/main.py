@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import argparse
 import difflib
+import errno
 import importlib
-import os
+import shlex
 import sys
 import traceback
 from collections.abc import Sequence
 
 from orchestrator import __version__
 from orchestrator.cli import render
-from orchestrator.core.errors import MemtrialError
+from orchestrator.cli.arguments import Parser
+from orchestrator.core.errors import Cancelled, EnvironmentMissing, MemtrialError, UsageError
 
 # verb -> (help, shown by --help). The module orchestrator.cli.<verb> holds `configure` and `run`.
 VERBS: dict[str, tuple[str, bool]] = {
@@ -57,26 +59,21 @@ def build_parser(*, everything: bool) -> argparse.ArgumentParser:
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the command line and returns the exit code."""
     words = list(sys.argv[1:] if argv is None else argv)
-    if not words or words[0] in {"-h", "--help", "--help-all", "--version"}:
-        shown = build_parser(everything="--help-all" in words).format_help().rstrip()
-        render.text(f"memtrial {__version__}" if words[:1] == ["--version"] else shown)
-        return 0
     as_json = "--json" in words
     try:
-        return _call(words[0], words[1:])
-    except MemtrialError as error:
-        render.failure(error, as_json=as_json)
-        return error.exit_code
-    except KeyboardInterrupt:
-        render.note(
-            "Interrupted. What was recorded is kept; `memtrial resume latest` continues a run."
-        )
-        return 130
+        return _call(words[0], words[1:]) if words else _help(words)
     except BrokenPipeError:
-        # The reader of our output is gone; there is nobody to tell. Keeps the interpreter's own flush quiet.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        # The reader of our output is gone; there is nobody to tell.
+        render.give_up_output()
         return 0
+    except KeyboardInterrupt:
+        return _refuse(_interrupted(words), as_json=as_json)
+    except MemtrialError as error:
+        return _refuse(error, as_json=as_json)
     except Exception as error:  # noqa: BLE001 - the last of the three named places
+        known = fault_of_machine(error)
+        if known is not None:
+            return _refuse(known, as_json=as_json)
         render.note(traceback.format_exc())
         render.note(
             f"This is a bug in memtrial {__version__}: {type(error).__name__}: {error}. Please report it with the lines above."
@@ -84,25 +81,66 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 70
 
 
+def _refuse(error: MemtrialError, *, as_json: bool) -> int:
+    try:
+        render.failure(error, as_json=as_json)
+    except MemtrialError as worse:
+        # Not even the error could be printed as a document.
+        render.failure(worse, as_json=False)
+        return worse.exit_code
+    return error.exit_code
+
+
+def _interrupted(words: list[str]) -> MemtrialError:
+    return Cancelled(
+        "interrupted",
+        "interrupted while no run was under way",
+        hint=f"run `memtrial {shlex.join(words)}` again",
+    )
+
+
+def fault_of_machine(error: Exception) -> MemtrialError | None:
+    """Returns what an error of the operating system means for the user; None for any other error.
+
+    The system's own errors have a number; an engine's or an index's, which are derived from them, do not.
+    """
+    if not isinstance(error, OSError) or error.errno is None:
+        return None
+    found = f"{error.strerror or error}" + (f": {error.filename}" if error.filename else "")
+    if error.errno == errno.ENAMETOOLONG:
+        return UsageError(
+            "path-too-long", f"expected a usable path, found {found[:300]}", hint="shorten the path"
+        )
+    return EnvironmentMissing(
+        "system-refused",
+        f"expected the system to allow what memtrial does with files, found {found}",
+        hint="mend what it says (space, permissions, path), or run `memtrial doctor`",
+    )
+
+
+def _help(words: list[str]) -> int:
+    shown = build_parser(everything="--help-all" in words).format_help().rstrip()
+    render.text(f"memtrial {__version__}" if words[:1] == ["--version"] else shown)
+    return 0
+
+
 def _call(verb: str, words: list[str]) -> int:
+    if verb in {"-h", "--help", "--help-all", "--version"}:
+        return _help([verb, *words])
     if verb not in VERBS:
         close = difflib.get_close_matches(verb, VERBS, n=1)
-        hint = f"did you mean `memtrial {close[0]}`?" if close else "see `memtrial --help`"
-        render.note(f"memtrial: no verb {verb!r}; {hint}")
-        return 2
+        raise UsageError(
+            "verb-unknown",
+            f"expected a verb, found {verb!r}",
+            hint=f"did you mean `memtrial {close[0]}`?" if close else "see `memtrial --help`",
+        )
     module = importlib.import_module(f"orchestrator.cli.{verb}")
-    parser = argparse.ArgumentParser(
-        prog=f"memtrial {verb}",
-        description=module.__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.add_argument(
-        "--json", action="store_true", help="print one JSON document instead of text"
-    )
+    parser = Parser(verb, module.__doc__ or "")
     module.configure(parser)
     try:
         arguments = parser.parse_args(words)
     except SystemExit as stop:
         return int(stop.code or 0)
+    arguments.words = words
     result: int = module.run(arguments)
     return result

@@ -7,35 +7,81 @@ without an engine, and writes nothing.
 from __future__ import annotations
 
 import argparse
+import re
+import shlex
 from pathlib import Path
 
 from orchestrator.cli import render
+from orchestrator.cli.arguments import one_of
 from orchestrator.cli.live import Progress
 from orchestrator.core.errors import UsageError
+from orchestrator.core.words import counted
 from orchestrator.pipeline.options import PlanRequest
+
+# The pattern of model.base.Slug, which `--help` must not load.
+NAMESPACE = re.compile(r"[a-z0-9][a-z0-9._-]{0,79}")
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Adds the options of the verb."""
-    parser.add_argument("--suite", choices=["coding-v1"], default="coding-v1")
-    parser.add_argument("--phase", choices=["local", "smoke", "official"], default="local")
+    _add_what(parser)
+    _add_who(parser)
     parser.add_argument(
-        "--namespace", default="default", help="name that keeps runs of different purposes apart"
+        "--out", type=Path, metavar="FILE", help="where the plan goes; its folder must be there"
     )
-    parser.add_argument("--task-set", choices=["smoke", "full"], default="smoke")
     parser.add_argument(
-        "--matrix", choices=["primary", "implemented", "all"], default="implemented"
+        "--dry-run", action="store_true", help="validate the matrix offline and write nothing"
+    )
+
+
+def _add_what(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--suite", type=one_of("coding-v1"), default="coding-v1", help="only coding-v1 so far"
+    )
+    parser.add_argument(
+        "--phase",
+        type=one_of("local", "smoke", "official"),
+        default="local",
+        metavar="PHASE",
+        help="local (default); smoke and official are for paid runs with signed approval",
+    )
+    parser.add_argument(
+        "--namespace",
+        default="default",
+        metavar="NAME",
+        help="keeps runs of different purposes apart: small letters, digits, '.', '_', '-'",
+    )
+    parser.add_argument(
+        "--task-set",
+        type=one_of("smoke", "full"),
+        default="smoke",
+        metavar="SET",
+        help="smoke (default): the tasks marked as quick; full: every task of the fixtures",
+    )
+    parser.add_argument(
+        "--matrix",
+        type=one_of("primary", "implemented", "all"),
+        default="implemented",
+        metavar="M",
+        help="which conditions: primary: those that a claim may rest on; implemented (default): every one that can run; all: the whole registry",
     )
     parser.add_argument(
         "--condition",
         action="append",
         default=[],
         metavar="ID",
-        help="only this condition (repeatable)",
+        help="only this condition, whatever --matrix says (repeatable)",
     )
     parser.add_argument(
-        "--task", action="append", default=[], metavar="ID", help="only this task (repeatable)"
+        "--task",
+        action="append",
+        default=[],
+        metavar="ID",
+        help="only this task, whatever --task-set says (repeatable)",
     )
+
+
+def _add_who(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--epochs", type=int, default=1, metavar="N", help="repetitions of each cell"
     )
@@ -46,8 +92,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="NAME",
         help="oracle, noop or follower (repeatable)",
     )
-    parser.add_argument("--model", metavar="ID")
-    parser.add_argument("--reasoning-effort", metavar="E")
+    parser.add_argument("--model", metavar="ID", help="for agents that call a model")
+    parser.add_argument("--reasoning-effort", metavar="E", help="for agents that call a model")
     parser.add_argument(
         "--seed",
         type=int,
@@ -55,19 +101,26 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="seed of the trial order (part of the plan)",
     )
-    parser.add_argument("--out", type=Path, metavar="FILE")
-    parser.add_argument(
-        "--dry-run", action="store_true", help="validate the matrix offline and write nothing"
-    )
 
 
 def request_from(arguments: argparse.Namespace) -> PlanRequest:
-    """Turns the options into a request."""
+    """Turns the options into a request, checked as far as no file is needed for it."""
+    from orchestrator.agents.scripted import driver_for
+    from orchestrator.core.strictjson import MAX_SAFE_INTEGER
+
     if not arguments.agent:
         raise UsageError(
             "agent-not-given",
             "expected at least one --agent, found none",
             hint="add --agent oracle, --agent noop or --agent follower",
+        )
+    for name in arguments.agent:
+        driver_for(name)
+    if not NAMESPACE.fullmatch(arguments.namespace):
+        raise UsageError(
+            "namespace-invalid",
+            f"expected --namespace of at most 80 small letters, digits, '.', '_' and '-', found {arguments.namespace[:100]!r}",
+            hint="choose a name like smoke or team-a",
         )
     if not 1 <= arguments.epochs <= 1000:
         raise UsageError(
@@ -75,10 +128,10 @@ def request_from(arguments: argparse.Namespace) -> PlanRequest:
             f"expected --epochs between 1 and 1000, found {arguments.epochs}",
             hint="choose a number of epochs in that range",
         )
-    if arguments.seed < 0:
+    if not 0 <= arguments.seed <= MAX_SAFE_INTEGER:
         raise UsageError(
-            "seed-negative",
-            f"expected --seed of 0 or more, found {arguments.seed}",
+            "seed-out-of-range",
+            f"expected --seed between 0 and {MAX_SAFE_INTEGER}, found {arguments.seed}",
             hint="choose another seed",
         )
     return PlanRequest(
@@ -97,6 +150,36 @@ def request_from(arguments: argparse.Namespace) -> PlanRequest:
     )
 
 
+def check_out(out: Path) -> None:
+    """Refuses a name that the plan could not be written to, before anything is made.
+
+    Raises:
+        UsageError: a folder, a device, or a name in a folder that is not there.
+        EnvironmentMissing: its folder takes no file.
+    """
+    from orchestrator.core.files import require_writable
+
+    if out.is_dir():
+        raise UsageError(
+            "out-is-folder",
+            f"expected --out to name a file, found a folder: {out}",
+            hint=f"add a name: --out {shlex.quote(str(out / 'plan.json'))}",
+        )
+    if out.exists() and not out.is_file():
+        raise UsageError(
+            "out-not-a-file",
+            f"expected --out to name a file, found something else: {out}",
+            hint="choose another name",
+        )
+    if not out.parent.is_dir():
+        raise UsageError(
+            "out-folder-missing",
+            f"expected the folder of --out to be there, found none: {out.parent}",
+            hint=f"make it: mkdir -p {shlex.quote(str(out.parent))}",
+        )
+    require_writable(out.parent, "the plan is written to it")
+
+
 def run(arguments: argparse.Namespace) -> int:
     """Makes, checks and writes the plan."""
     from orchestrator.core.files import write_atomic
@@ -104,12 +187,14 @@ def run(arguments: argparse.Namespace) -> int:
     from orchestrator.pipeline.setup import make_plan
 
     request = request_from(arguments)
-    if not arguments.dry_run and arguments.out is None:
+    if arguments.out is None and not arguments.dry_run:
         raise UsageError(
             "out-not-given",
             "expected --out FILE, found none",
             hint="add --out plan.json, or --dry-run to write nothing",
         )
+    if not arguments.dry_run:
+        check_out(arguments.out)
     plan = make_plan(request, Progress().say, offline=arguments.dry_run)
     summary = {
         "plan_sha256": plan.digest_sha256(),
@@ -119,6 +204,7 @@ def run(arguments: argparse.Namespace) -> int:
         "agents": [agent.name for agent in plan.agents],
         "epochs": plan.epochs,
         "diagnostic": plan.diagnostic,
+        "source_dirty": plan.source_dirty,
         "symmetry": {
             "arms": len(plan.arms),
             "equal_across_conditions": list(PARTS),
@@ -130,16 +216,23 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         render.document(summary)
         return 0
-    render.text(
-        f"{len(plan.trials)} trials: {len(plan.tasks)} tasks x {len(plan.conditions)} conditions x {len(plan.agents)} agents x {plan.epochs} epochs"
-    )
-    render.text(
-        f"symmetry: equal {', '.join(PARTS)} in all {len(plan.conditions)} conditions of each task"
+    sizes = [
+        counted(len(plan.tasks), "task"),
+        counted(len(plan.conditions), "condition"),
+        counted(len(plan.agents), "agent"),
+        counted(plan.epochs, "epoch"),
+    ]
+    render.row(f"{counted(len(plan.trials), 'trial')}: {' x '.join(sizes)}")
+    render.row(
+        f"symmetry: equal {', '.join(PARTS)} in {counted(len(plan.conditions), 'condition')} of each task"
     )
     render.text(f"plan sha256 {plan.digest_sha256()}")
-    render.text(
-        "next: leave out --dry-run and add --out plan.json"
-        if arguments.dry_run
-        else f"next: memtrial run {arguments.out}"
-    )
+    render.text(f"next: memtrial {_next(arguments)}")
     return 0
+
+
+def _next(arguments: argparse.Namespace) -> str:
+    if not arguments.dry_run:
+        return f"run {shlex.quote(str(arguments.out))}"
+    words = [word for word in arguments.words if word != "--dry-run"]
+    return shlex.join(["plan", *words, *([] if arguments.out else ["--out", "plan.json"])])

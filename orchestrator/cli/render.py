@@ -2,25 +2,86 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
+import shutil
 import sys
+import textwrap
 
-from orchestrator.core.errors import MemtrialError
+from orchestrator.cli.command import here
+from orchestrator.core.errors import EnvironmentMissing, MemtrialError
 
 
 def text(value: str) -> None:
-    """Prints a result."""
-    print(value, flush=True)
+    """Prints a result.
+
+    Raises:
+        EnvironmentMissing: standard output takes no more (a full disk).
+        BrokenPipeError: its reader is gone.
+    """
+    try:
+        print(here(value), flush=True)
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        give_up_output()
+        raise EnvironmentMissing(
+            "output-not-written",
+            f"expected to write to standard output, found: {error.strerror or error}",
+            hint="make room where the output goes, then run the same command again",
+        ) from error
+
+
+def row(value: str) -> None:
+    """Prints a long line; on a terminal that is too narrow it goes on below, indented."""
+    width = columns()
+    text(value if width is None else wrapped(value, width))
+
+
+def wrapped(value: str, width: int) -> str:
+    """Returns the lines of a text, broken between words where they are too wide for a terminal."""
+    lines = []
+    for line in value.split("\n"):
+        if len(line) <= width:
+            lines.append(line)
+            continue
+        indent = " " * (len(line) - len(line.lstrip()) + 4)
+        lines += textwrap.wrap(
+            line,
+            max(width, 2 * len(indent)),
+            subsequent_indent=indent,
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
+    return "\n".join(lines)
+
+
+def columns() -> int | None:
+    """Returns the width to keep to: of COLUMNS or the terminal; None where the output goes elsewhere."""
+    if os.environ.get("COLUMNS", "").isdigit() or sys.stdout.isatty():
+        return max(20, shutil.get_terminal_size().columns)
+    return None
+
+
+def give_up_output() -> None:
+    """Sends what standard output still holds nowhere: the interpreter's own flush at the end stays quiet."""
+    try:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except (OSError, ValueError):
+        # A standard output without a descriptor has nothing to flush.
+        return
 
 
 def note(value: str) -> None:
-    """Prints a remark to standard error."""
-    print(value, file=sys.stderr, flush=True)
+    """Prints a remark to standard error; one that takes no more changes nothing."""
+    with contextlib.suppress(OSError):
+        print(here(value), file=sys.stderr, flush=True)
 
 
 def document(value: object) -> None:
     """Prints one JSON document."""
-    print(json.dumps(value, indent=2, sort_keys=True, ensure_ascii=False), flush=True)
+    text(json.dumps(value, indent=2, sort_keys=True, ensure_ascii=False))
 
 
 def failure(error: MemtrialError, *, as_json: bool) -> None:
@@ -31,7 +92,7 @@ def failure(error: MemtrialError, *, as_json: bool) -> None:
                 "error": {
                     "reference": error.reference,
                     "message": error.message,
-                    "hint": error.hint,
+                    "hint": here(error.hint),
                     "exit_code": error.exit_code,
                 }
             }

@@ -23,7 +23,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Finishes the run and prints the report."""
     from orchestrator.core.places import results_root
-    from orchestrator.pipeline.run import find_run
+    from orchestrator.pipeline.find import find_run
     from orchestrator.pipeline.setup import resume_run
 
     folder = find_run(results_root(), arguments.run)
@@ -32,5 +32,5 @@ def run(arguments: argparse.Namespace) -> int:
         resume_run(folder, watch=watch, workers=workers)
         return folder
 
-    _, code = work(go_on, arguments)
-    return code
+    work(go_on, arguments, named=arguments.run)
+    return 0

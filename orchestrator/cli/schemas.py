@@ -52,5 +52,5 @@ def run(arguments: argparse.Namespace) -> int:
         render.document({"changed": changed, "schemas": sorted(files)})
     else:
         render.text(f"{len(files)} schemas, {len(changed)} changed")
-        render.text("next: make check")
+        render.text("next: make check" if root else "next: memtrial doctor")
     return 0

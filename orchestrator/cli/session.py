@@ -4,14 +4,16 @@ saying where it is."""
 from __future__ import annotations
 
 import argparse
-import os
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from orchestrator.cli import render
+from orchestrator.cli.command import shown_path
 from orchestrator.cli.live import Progress
 from orchestrator.core.errors import Incomplete, UsageError
+from orchestrator.core.words import counted
 from orchestrator.model.report import RunReport
 
 if TYPE_CHECKING:
@@ -25,19 +27,19 @@ def add_workers(parser: argparse.ArgumentParser) -> None:
         type=int,
         default=0,
         metavar="N",
-        help="trials at a time (default: one per core); fewer where memory does not allow it",
+        help="trials at a time (default, and 0: one per core); fewer where memory does not allow it",
     )
 
 
-def work(do: Callable[[Watch, int], Path], arguments: argparse.Namespace) -> tuple[Path, int]:
+def work(
+    do: Callable[[Watch, int], Path], arguments: argparse.Namespace, *, named: str | None = None
+) -> RunReport:
     """Works trials off under the eyes of a progress display, then prints the report.
 
     Args:
         do: gets the display and the number of workers, and returns the run's folder.
         arguments: with `workers` and `json`.
-
-    Returns:
-        The run's folder and the exit code.
+        named: how the user named the run, if so.
 
     Raises:
         UsageError: a negative number of workers.
@@ -51,50 +53,78 @@ def work(do: Callable[[Watch, int], Path], arguments: argparse.Namespace) -> tup
         )
     with Progress() as progress:
         folder = do(progress, arguments.workers)
-    return folder, finish(folder, as_json=arguments.json)
+    return finish(folder, as_json=arguments.json, named=named)
 
 
-def write_report(folder: Path) -> RunReport:
-    """Rebuilds the report from the record and writes report.json and report.txt."""
+def write_report(folder: Path) -> tuple[RunReport, str | None]:
+    """Rebuilds the report from the record and stores report.json and report.txt beside it.
+
+    Returns:
+        The report, and why it could not be stored (a read-only copy), if so.
+    """
     from orchestrator.core.files import write_atomic
     from orchestrator.report.build import build_report
     from orchestrator.report.terminal import render_report
 
     report = build_report(folder)
-    write_atomic(folder / "report.json", report.canonical() + b"\n")
-    write_atomic(folder / "report.txt", render_report(report).encode())
-    return report
+    try:
+        write_atomic(folder / "report.json", report.canonical() + b"\n")
+        write_atomic(folder / "report.txt", render_report(report).encode())
+    except OSError as error:
+        return report, error.strerror or str(error)
+    return report, None
 
 
-def shown_path(path: Path) -> str:
-    """Returns a path relative to the working folder where that is shorter."""
-    relative = os.path.relpath(path)
-    return relative if len(relative) < len(str(path)) else str(path)
-
-
-def finish(folder: Path, *, as_json: bool) -> int:
+def finish(folder: Path, *, as_json: bool, after: str = "", named: str | None = None) -> RunReport:
     """Writes and prints the report.
+
+    Args:
+        folder: of the run.
+        as_json: print the document instead of the table.
+        after: the command to name next once the run is whole; by default the one that shows it again.
+        named: how the user named the run, for commands that need its name.
 
     Raises:
         Incomplete: trials without a verdict are left.
     """
     from orchestrator.report.terminal import render_report
 
-    report = write_report(folder)
+    report, not_stored = write_report(folder)
+    name = run_name(folder, named)
     if as_json:
         render.document(report.model_dump(mode="json"))
     else:
-        render.text(render_report(report))
-        render.text(f"report: {shown_path(folder / 'report.json')}")
+        render.row(render_report(report, render.columns()))
+        if not_stored is None:
+            render.text(f"report: {shown_path(folder / 'report.json')}")
+    if not_stored is not None:
+        render.note(f"the report was not stored in {shown_path(folder)}: {not_stored}")
     if not report.complete:
         left = sum(trial.verdict_sha256 is None for trial in report.trials) - sum(
             trial.outcome == "inadmissible" for trial in report.trials
         )
         raise Incomplete(
             "run-incomplete",
-            f"{left} of {len(report.trials)} trials have no verdict",
-            hint=f"run `memtrial resume {report.run_id}`",
+            f"{left} of {counted(len(report.trials), 'trial')} {'has' if left == 1 else 'have'} no verdict",
+            hint=_how_to_go_on(folder, name),
         )
     if not as_json:
-        render.text(f"next: memtrial report {report.run_id}")
-    return 0
+        render.text(f"next: {after or f'memtrial report {name}'}")
+    return report
+
+
+def _how_to_go_on(folder: Path, name: str) -> str:
+    from orchestrator.ledger.lock import is_worked_on
+
+    if is_worked_on(folder / "ledger.jsonl"):
+        return f"another process works on it: `memtrial report {name}` shows later how far it is"
+    return f"run `memtrial resume {name}`"
+
+
+def run_name(folder: Path, named: str | None = None) -> str:
+    """Returns a name by which every verb finds the run from here: its id, or else the path as given."""
+    from orchestrator.core.places import results_root
+
+    if (results_root() / folder.name).resolve() == folder.resolve():
+        return shlex.quote(folder.name)
+    return shlex.quote(named or shown_path(folder))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 
 from orchestrator.cli import render
+from orchestrator.core.words import counted
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -38,16 +39,16 @@ def run(arguments: argparse.Namespace) -> int:
             group: sum(test.group == group for test in task.key.card.fail_to_pass)
             for group in ("capability", "memory")
         }
-        render.text(
-            f"{card.id:<32} {card.category.value:<26} {card.source:<18} {len(task.history.episodes)} episodes, F2P {tests['capability']}+{tests['memory']}, P2P {len(task.key.pass_to_pass)}"
+        render.row(
+            f"{card.id:<32} {card.category.value:<26} {card.source:<18} {counted(len(task.history.episodes), 'episode')}, F2P {tests['capability']}+{tests['memory']}, P2P {len(task.key.pass_to_pass)}"
         )
         if arguments.task:
-            render.text(
+            render.row(
                 f"\n{task.brief.prompt}\n\nMay change: {', '.join(task.brief.allowed_paths)}\n"
             )
             for episode in task.history.episodes:
-                render.text(
-                    f"  {episode.episode_id} {episode.started_at} {len(episode.events)} events: {episode.events[0].text[:90]}"
+                render.row(
+                    f"  {episode.episode_id} {episode.started_at} {counted(len(episode.events), 'event')}: {episode.events[0].text[:90]}"
                 )
     render.text(
         f"next: memtrial {'plan --agent oracle --task ' + names[0] + ' --out plan.json' if arguments.task else 'tasks ' + names[0]}"

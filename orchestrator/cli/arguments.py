@@ -1,0 +1,58 @@
+"""Parses a verb's options; what is wrong with them is an error like any other.
+
+argparse prints its own errors and ends the process: here they become `UsageError`, with what was expected
+and found, the next step, and the JSON form. Imports nothing heavy.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from typing import NoReturn
+
+from orchestrator.cli import render
+from orchestrator.core.errors import UsageError
+
+
+class Parser(argparse.ArgumentParser):
+    """The parser of one verb."""
+
+    def __init__(self, verb: str, description: str) -> None:
+        super().__init__(
+            prog=f"memtrial {verb}",
+            description=description,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+            allow_abbrev=False,
+        )
+        self._verb = verb
+        self.register("type", int, _whole_number)
+        self.add_argument(
+            "--json", action="store_true", help="print one JSON document instead of text"
+        )
+
+    def error(self, message: str) -> NoReturn:
+        """Raises instead of ending the process."""
+        told = message if "expected" in message else f"expected other arguments, found: {message}"
+        raise UsageError("arguments-invalid", told, hint=f"see `memtrial {self._verb} --help`")
+
+    def print_help(self, file: object = None) -> None:
+        """Prints the help like every other text."""
+        render.text(self.format_help().rstrip())
+
+
+def _whole_number(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"expected a whole number, found {text[:40]!r}") from error
+
+
+def one_of(*known: str) -> Callable[[str], str]:
+    """Returns the type of an option with few values; used instead of `choices` for its error text."""
+
+    def choose(text: str) -> str:
+        if text not in known:
+            raise argparse.ArgumentTypeError(f"expected one of {', '.join(known)}, found {text!r}")
+        return text
+
+    return choose
