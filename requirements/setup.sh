@@ -25,6 +25,16 @@ fi
 echo "setup: making .venv from requirements/dev.lock (hash-checked)" >&2
 rm -rf .venv
 "$python" -m venv .venv
-.venv/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --only-binary :all: --require-hashes -r requirements/dev.lock
-.venv/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --no-index --editable .
+# What pip says (on a machine with several indexes, much) is shown only when it fails.
+said=.venv/setup.log
+pip() {
+    .venv/bin/python -m pip install --quiet --disable-pip-version-check --no-deps "$@" >>"$said" 2>&1 || {
+        cat "$said" >&2
+        echo "setup: expected pip to install what the lock names, found the lines above" >&2
+        echo "  next: mend what they say (network, index, disk), then run make setup" >&2
+        exit 4
+    }
+}
+pip --only-binary :all: --require-hashes -r requirements/dev.lock
+pip --no-build-isolation --no-index --editable .
 echo "$wanted" > "$stamp"

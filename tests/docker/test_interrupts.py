@@ -41,7 +41,7 @@ def table(run: Path) -> list[list[object]]:
 
 @pytest.fixture(scope="module")
 def plan_file(tmp_path_factory) -> Path:
-    folder = tmp_path_factory.mktemp("plan")
+    folder = Path(tmp_path_factory.mktemp("plan"))
     words = ("--agent", "follower", "--condition", "curated_file_budgeted")
     made = memtrial(
         "plan",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -169,3 +170,16 @@ def test_without_an_engine_the_error_says_what_to_run(plan_file, results):
     )
     assert finished.returncode == 4
     assert "apt-get install" in finished.stderr
+
+
+def test_a_plan_that_does_not_fit_its_files_leaves_no_run_and_does_not_move_latest(
+    plan_file, results, tmp_path, fixtures
+):
+    changed = tmp_path / "fixtures"
+    shutil.copytree(fixtures, changed)
+    memory = changed / "curated" / "depotfeed-returns" / "MEMORY.md"
+    memory.write_text(memory.read_text(encoding="utf-8") + "x", encoding="utf-8")
+    finished = memtrial("run", str(plan_file), results=results, MEMTRIAL_FIXTURES=str(changed))
+    assert finished.returncode == 6
+    assert "curated-file-changed" in finished.stderr
+    assert not results.exists()

@@ -83,7 +83,7 @@ def terminal(monkeypatch) -> Screen:
 
 
 def progress_on(screen: Screen, clock: Time) -> Progress:
-    return Progress(screen, width=lambda: screen.columns, now_ms=clock)
+    return Progress(screen, width=lambda: screen.columns, height=lambda: 8, now_ms=clock)
 
 
 def test_each_running_trial_has_a_line_with_its_stage_and_seconds(terminal, clock):
@@ -182,3 +182,47 @@ def test_the_block_is_gone_when_the_work_is_done(terminal, clock):
         progress.stage("t/a", "act")
         progress.frame()
     assert terminal.rows == [""]
+
+
+def test_what_the_terminal_echoes_at_ctrl_c_is_wiped_before_the_next_line(terminal, clock):
+    progress = progress_on(terminal, clock)
+    progress.say("run x")
+    progress.stage("t/a", "act")
+    progress.frame()
+    terminal.write("^C")
+    progress.say("stopping: ending 1 trial")
+    assert terminal.rows == ["run x", "stopping: ending 1 trial", "  t/a act 0 s", ""]
+    progress.ended("t/a")
+    terminal.write("^C")
+    progress.say("stopped")
+    assert terminal.rows[:3] == ["run x", "stopping: ending 1 trial", "stopped"]
+
+
+def test_after_the_end_nothing_is_drawn_but_lines_that_stay(terminal, clock):
+    progress = progress_on(terminal, clock)
+    progress.stage("t/a", "act")
+    progress.frame()
+    progress.close()
+    progress.stage("t/b", "act")
+    progress.frame()
+    progress.say("killed")
+    assert terminal.rows == ["killed", ""]
+
+
+def test_no_more_lines_are_drawn_than_the_terminal_has(terminal, clock):
+    progress = progress_on(terminal, clock)
+    for number in range(20):
+        progress.stage(f"t/{number:02}", "act")
+    progress.frame()
+    assert len(terminal.rows) == 8
+    assert terminal.rows[6] == "  and 14 more"
+
+
+class Gone(io.StringIO):
+    def write(self, text: str) -> int:
+        raise OSError(5, "Input/output error")
+
+
+def test_a_display_that_takes_no_more_does_not_stop_the_work(clock):
+    with Progress(Gone(), now_ms=clock) as progress:
+        progress.say("x")
