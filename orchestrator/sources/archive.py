@@ -13,10 +13,14 @@ import io
 import lzma
 import tarfile
 import zlib
+from collections import deque
 from dataclasses import dataclass, field
 
 from orchestrator.core.errors import DocumentError
 from orchestrator.core.gittree import FileEntry
+from orchestrator.core.printable import printable
+from orchestrator.sources.tarheaders import check_headers
+from orchestrator.sources.tarheaders import refuse as _refuse
 
 MAX_MEMBERS = 50_000
 MAX_MEMBER_BYTES = 64 * 1024 * 1024
@@ -27,6 +31,8 @@ MAX_PATH_BYTES = 1024
 MAX_PATH_PARTS = 64
 # As many links as a kernel follows before it gives up (path_resolution(7)).
 MAX_LINKS_FOLLOWED = 40
+# Of all links together; a link whose way is longer than what is left counts as leaving the tree.
+MAX_LINK_STEPS = 1_000_000
 SPECIAL_BITS = 0o7000
 
 
@@ -50,6 +56,7 @@ def read_archive(
     try:
         # Unpacked under a bound first: a single header can otherwise ask for any amount of memory.
         plain = _unpack(data, where)
+        check_headers(plain, where)
         with tarfile.open(
             fileobj=io.BytesIO(plain), mode="r:", encoding="utf-8", errors="strict"
         ) as archive:
@@ -67,7 +74,7 @@ def read_archive(
             f"{where}: expected a whole tar archive, found: {error}",
             hint="fetch the archive again",
         ) from error
-    _drop_escaping_links(found)
+    drop_escaping_links(found.files, found.notes)
     return found.files, tuple(found.notes)
 
 
@@ -104,12 +111,6 @@ class _Found:
             )
         self.files[entry.path] = entry
         self.folders.update(parents)
-
-
-def _refuse(where: str, member: str, message: str) -> DocumentError:
-    return DocumentError(
-        "archive-refused", f"{where}, member {member!r}: {message}", hint="do not use this archive"
-    )
 
 
 def _parents(path: str) -> list[str]:
@@ -149,7 +150,7 @@ def _inner_path(name: str, strip: int, where: str) -> str | None:
     if len(name.encode()) > MAX_PATH_BYTES or len(inner) > MAX_PATH_PARTS:
         raise _refuse(
             where,
-            f"{name[:80]}...",
+            name,
             f"expected a path of at most {MAX_PATH_BYTES} bytes and {MAX_PATH_PARTS} parts, found more",
         )
     return "/".join(inner) or None
@@ -158,12 +159,6 @@ def _inner_path(name: str, strip: int, where: str) -> str | None:
 def _take(archive: tarfile.TarFile, member: tarfile.TarInfo, path: str, found: _Found) -> None:
     """Takes one member in, notes it, or refuses the archive."""
     where = found.where
-    if not (member.issym() or member.islnk() or member.isreg()) or member.issparse():
-        raise _refuse(
-            where,
-            member.name,
-            "expected files, folders and links, found a device, a pipe or a sparse file",
-        )
     if not member.issym() and member.mode & SPECIAL_BITS:
         raise _refuse(where, member.name, f"expected plain permissions, found mode {member.mode:o}")
     if any(part.casefold() == ".git" for part in path.split("/")):
@@ -206,35 +201,47 @@ def _plain(name: str) -> str:
     return "/".join(part for part in name.split("/") if part not in {"", "."})
 
 
-def _drop_escaping_links(found: _Found) -> None:
+def drop_escaping_links(files: dict[str, FileEntry], notes: list[str]) -> None:
     """Leaves out every link whose way, followed through the other links, leaves the tree."""
-    links = {
-        path: entry.data.decode() for path, entry in found.files.items() if entry.mode == "120000"
-    }
+    links = {path: entry.data.decode() for path, entry in files.items() if entry.mode == "120000"}
+    left = MAX_LINK_STEPS
     for path, target in links.items():
-        if _escapes(path, links):
-            del found.files[path]
-            found.notes.append(f"left out link {path} -> {target}, which leaves the tree")
+        escapes, steps = _escapes(path, links, left)
+        left -= steps
+        if escapes:
+            del files[path]
+            shown = printable(f"{path} -> {target}", limit=400)
+            notes.append(f"left out link {shown}, which leaves the tree")
 
 
-def _escapes(path: str, links: dict[str, str]) -> bool:
-    """Walks as the kernel would: a lexical check alone is fooled by links to folders."""
-    todo = path.split("/")
+def _escapes(path: str, links: dict[str, str], most_steps: int) -> tuple[bool, int]:
+    """Walks as the kernel would: a lexical check alone is fooled by links to folders.
+
+    Returns:
+        Whether the way leaves the tree or is too long to be followed, and the parts that were walked.
+    """
+    todo = deque(path.split("/"))
     done: list[str] = []
-    followed = 0
+    followed = steps = 0
     while todo:
-        part = todo.pop(0)
+        steps += 1
+        if steps > most_steps:
+            return True, steps
+        part = todo.popleft()
         if part == "..":
             if not done:
-                return True
+                return True, steps
             done.pop()
         elif part not in {"", "."}:
             done.append(part)
-            target = links.get("/".join(done))
+            # No path of an archive, so no link, has more parts.
+            target = links.get("/".join(done)) if len(done) <= MAX_PATH_PARTS else None
             if target is not None:
                 followed += 1
                 if target.startswith("/") or followed > MAX_LINKS_FOLLOWED:
-                    return True
+                    return True, steps
                 done.pop()
-                todo = target.split("/") + todo
-    return False
+                parts = target.split("/")
+                steps += len(parts)
+                todo.extendleft(reversed(parts))
+    return False, steps

@@ -7,6 +7,7 @@ import gzip
 import io
 import json
 import lzma
+import subprocess
 import tarfile
 from collections.abc import Callable
 from pathlib import Path
@@ -27,7 +28,26 @@ TYPES = {
     "fifo": tarfile.FIFOTYPE,
     "symlink": tarfile.SYMTYPE,
     "hardlink": tarfile.LNKTYPE,
+    "pax": tarfile.XHDTYPE,
+    "global": tarfile.XGLTYPE,
+    "longname": tarfile.GNUTYPE_LONGNAME,
+    "longlink": tarfile.GNUTYPE_LONGLINK,
+    "unknown": b"Z",
 }
+
+
+def words(value: str | dict[str, Any]) -> bytes:
+    """A text as it stands, or a part of it repeated."""
+    return (value if isinstance(value, str) else value["repeat"] * value["times"]).encode()
+
+
+def pax_record(key: str, value: bytes) -> bytes:
+    """One record of a pax header: its length counts itself."""
+    body = b" " + key.encode() + b"=" + value + b"\n"
+    length = len(body)
+    while len(str(length)) + len(body) != length:
+        length = len(str(length)) + len(body)
+    return str(length).encode() + body
 
 
 def build(members: list[dict[str, Any]]) -> bytes:
@@ -38,10 +58,13 @@ def build(members: list[dict[str, Any]]) -> bytes:
         member.type = TYPES[item["type"]]
         member.mode = item.get("mode", 0o644)
         member.linkname = item.get("linkname", "")
-        data = item.get("text", "").encode() if member.isreg() else b""
+        data = words(item.get("text", ""))
         data = bytes(item["fill_bytes"]) if "fill_bytes" in item else data
+        data += b"".join(pax_record(k, words(v)) for k, v in item.get("records", {}).items())
         member.size = item.get("claim_bytes", len(data))
-        out += member.tobuf(tarfile.GNU_FORMAT) + data + bytes(-len(data) % 512)
+        data += item.get("padding", "").encode()
+        whole = member.tobuf(tarfile.GNU_FORMAT) + data + bytes(-len(data) % 512)
+        out += whole * item.get("repeat", 1)
     return bytes(out) + bytes(1024)
 
 
@@ -145,3 +168,57 @@ def test_a_long_name_survives_both_common_extensions() -> None:
             made.addfile(tarfile.TarInfo(name))
         files, _ = read_archive(buffer.getvalue(), strip=1, where="long")
         assert list(files) == [name[2:]]
+
+
+def test_an_archive_as_git_writes_it_with_its_global_comment_is_read(tmp_path: Path) -> None:
+    def git(*words: str) -> bytes:
+        return subprocess.run(
+            ["git", "-C", tmp_path, "-c", "user.name=n", "-c", "user.email=e@example.org", *words],
+            check=True,
+            capture_output=True,
+        ).stdout
+
+    long_name = "d" * 60 + "/" + "e" * 60 + ".txt"
+    (tmp_path / long_name).parent.mkdir()
+    (tmp_path / long_name).write_text("hello\n")
+    (tmp_path / "link").symlink_to("x" * 150)
+    git("init", "-q")
+    git("add", ".")
+    git("commit", "-q", "-m", "one")
+    data = git("archive", "--prefix=p/", "HEAD")
+    assert b"comment=" in data[:1024]
+    files, notes = read_archive(data, strip=1, where="git")
+    assert sorted(files) == sorted([long_name, "link"])
+    assert notes == ()
+
+
+def test_a_record_that_repeats_the_size_of_the_header_is_no_fault() -> None:
+    members: list[dict[str, Any]] = [
+        {"name": "p", "type": "pax", "records": {"size": "2"}},
+        {"name": "p/a", "type": "file", "text": "hi"},
+    ]
+    files, _ = read_archive(build(members), strip=1, where="npm")
+    assert files["a"].data == b"hi"
+
+
+def test_links_that_would_cost_too_many_steps_together_are_left_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(archive_module, "MAX_LINK_STEPS", 50)
+    way = "d/../" * 10
+    members = [
+        {"name": f"p/l{i}", "type": "symlink", "linkname": f"{way}l{i - 1}" if i else "a"}
+        for i in range(20)
+    ]
+    files, notes = read_archive(build(members), strip=1, where="tangled")
+    assert "l0" in files
+    assert "l19" not in files
+    assert len(files) + len(notes) == 20
+
+
+def test_a_refusal_shows_no_control_character_of_a_member() -> None:
+    data = build([{"name": "p/\x1b]0;x\x07\u202eb", "type": "device"}])
+    with pytest.raises(DocumentError) as caught:
+        read_archive(data, strip=1, where="escape")
+    assert caught.value.message.isprintable()
+    assert "\\x1b]0;x\\x07\\u202eb" in caught.value.message
