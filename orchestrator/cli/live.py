@@ -17,6 +17,7 @@ from typing import Self, TextIO
 
 from orchestrator.cli.command import here
 from orchestrator.core.clock import monotonic_ms
+from orchestrator.core.printable import printable
 
 FRAME_S = 0.5
 # ECMA-48: cursor up n lines, erase from the cursor to the end of the screen.
@@ -60,7 +61,7 @@ class Progress:
     def say(self, value: str, /) -> None:
         """Prints a line that stays; live lines move below it."""
         with self._lock:
-            self._draw(here(value) + "\n")
+            self._draw(printable(here(value)) + "\n")
 
     def stage(self, trial: str, stage: str, /) -> None:
         """Notes that a trial began a stage; shown from the next frame on."""

@@ -1,4 +1,8 @@
-"""Prints results on standard output, remarks and errors on standard error; cli/live.py shows progress."""
+"""Prints results on standard output, remarks and errors on standard error; cli/live.py shows progress.
+
+Everything passes here on its way to a terminal, and leaves as text that can do nothing but be read:
+names and messages may come from a candidate, an archive or an engine.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +15,7 @@ import textwrap
 
 from orchestrator.cli.command import here
 from orchestrator.core.errors import EnvironmentMissing, MemtrialError
+from orchestrator.core.printable import printable
 
 
 def text(value: str) -> None:
@@ -21,7 +26,7 @@ def text(value: str) -> None:
         BrokenPipeError: its reader is gone.
     """
     try:
-        print(here(value), flush=True)
+        print(printable(here(value), limit=None, lines=True), flush=True)
     except BrokenPipeError:
         raise
     except OSError as error:
@@ -76,12 +81,12 @@ def give_up_output() -> None:
 def note(value: str) -> None:
     """Prints a remark to standard error; one that takes no more changes nothing."""
     with contextlib.suppress(OSError):
-        print(here(value), file=sys.stderr, flush=True)
+        print(printable(here(value), limit=None, lines=True), file=sys.stderr, flush=True)
 
 
 def document(value: object) -> None:
-    """Prints one JSON document."""
-    text(json.dumps(value, indent=2, sort_keys=True, ensure_ascii=False))
+    """Prints one JSON document, in ASCII: exact, and no character of it reaches a terminal as a control."""
+    text(json.dumps(value, indent=2, sort_keys=True, ensure_ascii=True))
 
 
 def failure(error: MemtrialError, *, as_json: bool) -> None:
@@ -98,5 +103,5 @@ def failure(error: MemtrialError, *, as_json: bool) -> None:
             }
         )
     note(
-        f"memtrial: {error.message}\n  next: {error.hint}\n  ({error.reference}, exit {error.exit_code})"
+        f"memtrial: {printable(error.message)}\n  next: {printable(error.hint)}\n  ({error.reference}, exit {error.exit_code})"
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 
 from orchestrator.cli import render
+from orchestrator.core.printable import printable
 from orchestrator.core.words import counted
 
 
@@ -48,7 +49,7 @@ def run(arguments: argparse.Namespace) -> int:
             )
             for episode in task.history.episodes:
                 render.row(
-                    f"  {episode.episode_id} {episode.started_at} {counted(len(episode.events), 'event')}: {episode.events[0].text[:90]}"
+                    f"  {episode.episode_id} {episode.started_at} {counted(len(episode.events), 'event')}: {printable(episode.events[0].text, limit=90)}"
                 )
     render.text(
         f"next: memtrial {'plan --agent oracle --task ' + names[0] + ' --out plan.json' if arguments.task else 'tasks ' + names[0]}"

@@ -11,7 +11,7 @@ from typing import Final
 MAX_SHOWN_CHARACTERS: Final = 2_000
 
 
-def printable(text: str, *, limit: int = MAX_SHOWN_CHARACTERS, lines: bool = False) -> str:
+def printable(text: str, *, limit: int | None = MAX_SHOWN_CHARACTERS, lines: bool = False) -> str:
     r"""Returns the text with every character that is not plainly visible as `\x..`, `\u....` or `\U........`.
 
     Escaped are the Unicode categories Cc (C0 and C1 controls), Cf (format, bidirectional overrides), Zl, Zp,
@@ -19,13 +19,15 @@ def printable(text: str, *, limit: int = MAX_SHOWN_CHARACTERS, lines: bool = Fal
 
     Args:
         text: anything.
-        limit: most characters that are returned, the mark of what was cut included; at least 32.
+        limit: most characters that are returned, the mark of what was cut included; at least 32,
+            or None for no limit.
         lines: leave line feeds and tabs as they are, for text of several lines.
     """
     kept = "\n\t" if lines else ""
     # What lies beyond the limit cannot show, so it need not be looked at.
-    shown = "".join(c if c.isprintable() or c in kept else _escape(c) for c in text[: limit + 1])
-    if len(shown) <= limit:
+    looked_at = text if limit is None else text[: limit + 1]
+    shown = "".join(c if c.isprintable() or c in kept else _escape(c) for c in looked_at)
+    if limit is None or len(shown) <= limit:
         return shown
     mark = f"... ({len(text)} characters)"
     return shown[: limit - len(mark)] + mark

@@ -1,10 +1,14 @@
-"""The terminal table of a report, as plain text; the same text goes to `report.txt`."""
+"""The terminal table of a report, as plain text; the same text goes to `report.txt`.
+
+Texts of the record may hold what a candidate wrote: they are shown with all unseen characters escaped.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from orchestrator.core import words
+from orchestrator.core.printable import printable
 from orchestrator.model.outcome import Outcome
 from orchestrator.model.report import ArmRow, Count, RunReport
 from orchestrator.report.explain import NOT_RUN
@@ -105,7 +109,7 @@ def render_resources(report: RunReport) -> str:
 def render_blocks(report: RunReport) -> str:
     """Returns the dropped blocks with their reasons; else nothing."""
     lines = [
-        f"  {block.task_id} e{block.epoch}: {text}"
+        f"  {block.task_id} e{block.epoch}: {printable(text)}"
         for block in report.inadmissible_blocks
         for text in block.because
     ]
@@ -133,7 +137,8 @@ def render_report(report: RunReport, width: int | None = None) -> str:
     )
     parts += [text for text in sections if text]
     parts.append(
-        "What this run does not show:\n" + "\n".join(f"  - {text}" for text in report.limitations)
+        "What this run does not show:\n"
+        + "\n".join(f"  - {printable(text)}" for text in report.limitations)
     )
     return "\n\n".join(parts) + "\n"
 
@@ -145,7 +150,7 @@ def _trials_to_look_at(report: RunReport) -> str:
         if t.status == "no_verdict"
         or (t.status == "unresolved" and t.agent != "noop" and t.condition_id != "no_memory")
     ]
-    lines = [f"  {t.trial}: {t.why}" for t in told if t.why != NOT_RUN]
+    lines = [f"  {t.trial}: {printable(t.why)}" for t in told if t.why != NOT_RUN]
     if waiting := len(told) - len(lines):
         lines.append(f"  {words.counted(waiting, 'trial')} {NOT_RUN}")
     title = "Unresolved with memory, or without a verdict:\n"

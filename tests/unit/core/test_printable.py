@@ -49,3 +49,7 @@ def test_no_text_at_all_gives_an_unseen_character_or_more_than_the_limit(
     kept = "\n\t" if lines else ""
     assert all(unicodedata.category(c) not in UNSHOWN or c in kept for c in shown)
     shown.encode()
+
+
+def test_without_a_limit_nothing_is_cut() -> None:
+    assert printable("\x1b" * 5_000, limit=None) == "\\x1b" * 5_000
