@@ -10,9 +10,10 @@ import re
 from enum import StrEnum
 from typing import Annotated, Literal, Self
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, Field, StringConstraints, model_validator
 
 from orchestrator.model.base import Closed, Day, Document, Sha256, Slug, Text, UtcTime
+from orchestrator.model.paths import PathPattern, RelativePath, RelativePathOrHere
 
 
 class Category(StrEnum):
@@ -36,15 +37,15 @@ def _compiles(pattern: str) -> str:
     return pattern
 
 
-Pattern = Annotated[Text, AfterValidator(_compiles)]
+Pattern = Annotated[str, StringConstraints(min_length=1, max_length=500), AfterValidator(_compiles)]
 
 
 class Runner(Closed):
     """How the task's test suite is run; every command is made by the grader, none by the task."""
 
     kind: Literal["pytest"]
-    source_roots: tuple[Text, ...] = Field(min_length=1)
-    test_paths: tuple[Text, ...] = Field(min_length=1)
+    source_roots: tuple[RelativePathOrHere, ...] = Field(min_length=1)
+    test_paths: tuple[RelativePathOrHere, ...] = Field(min_length=1)
     timeout_s: int = Field(gt=0, le=3600)
 
 
@@ -89,8 +90,8 @@ class Brief(Document):
 
     task_id: Slug
     prompt: Text
-    allowed_paths: tuple[Text, ...] = Field(min_length=1)
-    forbidden_paths: tuple[Text, ...] = ()
+    allowed_paths: tuple[PathPattern, ...] = Field(min_length=1)
+    forbidden_paths: tuple[PathPattern, ...] = ()
     limits: Limits
 
 
@@ -146,7 +147,7 @@ class History(Document):
 class HiddenFile(Closed):
     """A test file that only the grader ever holds."""
 
-    path: Text
+    path: RelativePath
     text: Text
     sha256: Sha256
 
@@ -195,7 +196,7 @@ class StaleFact(Closed):
 class HiddenPath(Closed):
     """Where a hidden test file goes in the checkout."""
 
-    path: Text
+    path: RelativePath
 
 
 class KeyCard(Document):
@@ -214,7 +215,7 @@ class KeyCard(Document):
     forbidden_patch_patterns: tuple[PatchPattern, ...] = ()
     gold_facts: tuple[GoldFact, ...] = Field(min_length=1)
     stale_facts: tuple[StaleFact, ...] = ()
-    relevant_files: tuple[Text, ...] = Field(min_length=1)
+    relevant_files: tuple[RelativePath, ...] = Field(min_length=1)
 
     @model_validator(mode="after")
     def _both_groups_and_unique(self) -> Self:

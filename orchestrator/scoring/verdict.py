@@ -44,6 +44,9 @@ CONTRADICTIONS = frozenset({"seal", "unexpected_tests"})
 # A hostile diff must not make the verdict huge; the flags are derived from all of them.
 MAX_VIOLATIONS = 200
 
+# What a fact is looked for in; no budget that makes sense injects more.
+MAX_MATCHED_CHARACTERS = 1_000_000
+
 
 def tally(expected: tuple[PassToPass, ...], report: TestReport) -> Tally:
     """Counts a pinned set of tests in a report: skipped, missing or differently often is not passed."""
@@ -183,6 +186,7 @@ def _facts(key: Key, injection: Injection) -> tuple[tuple[str, ...], tuple[str, 
 
 def _matches(fact: GoldFact | StaleFact, text: str) -> bool:
     """Whether all matchers occur; a fact that is wrapped over lines counts like one that is not."""
+    text = text[:MAX_MATCHED_CHARACTERS]
     readings = (text, " ".join(text.split()))
     return bool(text) and all(
         any(re.search(pattern, reading, re.IGNORECASE) for reading in readings)
