@@ -8,9 +8,24 @@ from __future__ import annotations
 
 import threading
 import warnings
+from importlib.metadata import distribution
+from pathlib import Path
 from typing import Final, Protocol
 
+from orchestrator.core.canonical import sha256_hex
+
 UNIT: Final = "o200k_base"
+
+
+PACKAGE: Final = "bpe-openai"
+DATA_FILE: Final = "bpe_openai/data/o200k_base.tiktoken.gz"
+
+
+def tokenizer_identity() -> tuple[str, str, str]:
+    """Returns (package, version, SHA-256 of the encoding's data) without loading any of it."""
+    found = distribution(PACKAGE)
+    data = Path(str(found.locate_file(DATA_FILE))).read_bytes()
+    return PACKAGE, found.version, sha256_hex(data)
 
 
 class _Tokenizer(Protocol):

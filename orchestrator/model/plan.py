@@ -77,6 +77,15 @@ class Retry(Closed):
     wait_jitter_ms: int = Field(ge=0, le=600_000)
 
 
+class Toolchain(Closed):
+    """Programs outside the images that decide an injection, and the lock of the suites' runner inside them."""
+
+    sqlite_version: Text
+    tokenizer: Text
+    tokenizer_data_sha256: Sha256
+    python_lock_sha256: Sha256
+
+
 class Plan(Document):
     """A fixed, ordered set of trials and everything that they depend on."""
 
@@ -95,9 +104,24 @@ class Plan(Document):
     curated: tuple[CuratedPin, ...] = ()
     tasks: tuple[TaskPin, ...] = Field(min_length=1)
     profile_sha256: Sha256
+    toolchain: Toolchain
     retry: Retry
     arms: tuple[ArmSetting, ...] = Field(min_length=1)
     trials: tuple[Trial, ...] = Field(min_length=1)
+
+    @model_validator(mode="after")
+    def _names_are_unique(self) -> Self:
+        named = {
+            "tasks": [task.digests.id for task in self.tasks],
+            "conditions": [condition.id for condition in self.conditions],
+            "agents": [agent.name for agent in self.agents],
+            "curated": [pin.task_id for pin in self.curated],
+        }
+        for what, names in named.items():
+            twice = next((name for name in names if names.count(name) > 1), None)
+            if twice is not None:
+                raise ValueError(f"{what} must be unique, found {twice} more than once")
+        return self
 
     @model_validator(mode="after")
     def _trials_are_the_matrix(self) -> Self:

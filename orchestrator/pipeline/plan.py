@@ -26,6 +26,7 @@ from orchestrator.model.plan import (
 )
 from orchestrator.model.symmetry import ArmSetting, inequality, unequal_budgets
 from orchestrator.pipeline.options import PlanRequest
+from orchestrator.pipeline.toolchain import toolchain
 from orchestrator.sandbox.harden import profile_sha256
 from orchestrator.sources.loader import (
     LoadedTask,
@@ -82,6 +83,7 @@ def build_plan(
         curated=chosen.curated,
         tasks=pins,
         profile_sha256=profile_sha256(),
+        toolchain=toolchain(images),
         retry=RETRY,
         arms=equal_arms(pins, conditions, agents),
         trials=_trials(request, tasks, conditions, agents),

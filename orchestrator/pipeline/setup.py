@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from orchestrator.core.errors import DocumentError, IntegrityError
+from orchestrator.core.errors import IntegrityError
 from orchestrator.core.files import require_writable, write_atomic
 from orchestrator.core.places import (
     cache_root,
@@ -24,6 +24,7 @@ from orchestrator.memory.raw_fts import RawFtsAdapter
 from orchestrator.memory.tokens import TokenCounter
 from orchestrator.model.outcome import Outcome
 from orchestrator.model.plan import ImagePin, Plan, Trial
+from orchestrator.pipeline.fits import check_fits
 from orchestrator.pipeline.guards import Guards, examine_images, host_canary
 from orchestrator.pipeline.options import PlanRequest
 from orchestrator.pipeline.plan import build_plan, choose
@@ -216,7 +217,7 @@ def start_run(plan: Plan, *, watch: Watch, workers: int) -> Path:
         MemtrialError: plan, files and machine do not fit; then no folder was made.
     """
     client = connect()
-    _check_plan_fits(plan)
+    _check_plan_fits(plan, watch.say)
     require_writable(results_root(), "runs are written to it")
     workers = ready_to_run(client, plan, plan.trials, watch.say, workers=workers)
     sandbox = DockerSandbox(client, installation_id(cache_root()))
@@ -239,7 +240,7 @@ def resume_run(folder: Path, *, watch: Watch, workers: int) -> None:
     """
     client = connect()
     plan = recorded_plan(folder)
-    _check_plan_fits(plan)
+    _check_plan_fits(plan, watch.say)
     left = pending_of(folder, plan)
     workers = ready_to_run(client, plan, left, watch.say, workers=workers)
     sandbox = DockerSandbox(client, installation_id(cache_root()))
@@ -269,16 +270,10 @@ def curated_texts(plan: Plan, fixtures: Path) -> dict[str, str]:
     return files
 
 
-def _check_plan_fits(plan: Plan) -> None:
-    """Refuses fixtures that are not the ones the plan pins, before a folder is made or anything runs."""
+def _check_plan_fits(plan: Plan, say: Say) -> None:
+    """Refuses a plan that is not what its own request gives here, before a folder is made; uses no engine."""
     curated_texts(plan, fixtures_root())
-    for task in plan.tasks:
-        if load_task(fixtures_root(), task.digests.id).digests != task.digests:
-            raise DocumentError(
-                "plan-does-not-fit",
-                f"task {task.digests.id}: expected the files that the plan pins, found others",
-                hint="restore the fixtures, or make a new plan with `memtrial plan`",
-            )
+    check_fits(plan, lambda request: make_plan(request, say, offline=True), say)
 
 
 def _work(

@@ -15,6 +15,7 @@ import pytest
 
 from orchestrator.ledger.chain import read_entries
 from orchestrator.ledger.history import replay
+from orchestrator.model.plan import AgentPin, Plan, Retry, TaskPin, setting_of
 from orchestrator.model.record import Stage
 from tests.docker.conftest import ours
 
@@ -162,6 +163,33 @@ def test_a_changed_plan_is_refused(plan_file, results):
     assert finished.returncode == 3
     assert "canonical" in finished.stderr
     assert not list(results.glob("2*"))
+
+
+def test_a_plan_that_is_not_what_its_inputs_give_is_refused_before_anything_is_written(
+    plan_file, results
+):
+    document = json.loads(plan_file.read_bytes())
+    (task,) = document["tasks"]
+    task["verifier_image"] = task["agent_image"]
+    plan = Plan.model_validate_json(json.dumps({**document, "arms": arms_of(document)}))
+    plan_file.write_bytes(plan.canonical())
+    finished = memtrial("run", str(plan_file), results=results)
+    assert finished.returncode == 3, finished.stderr
+    assert "tasks.0.verifier_image.id: expected sha256:" in finished.stderr
+    assert not list(results.glob("2*"))
+
+
+def arms_of(document):
+    """The settings of the arms as the edited pins give them."""
+    task = TaskPin.model_validate_json(json.dumps(document["tasks"][0]))
+    agents = tuple(AgentPin.model_validate_json(json.dumps(a)) for a in document["agents"])
+    retry = Retry.model_validate(document["retry"])
+    return [
+        setting_of(task, arm["condition_id"], agents, retry, document["profile_sha256"]).model_dump(
+            mode="json"
+        )
+        for arm in document["arms"]
+    ]
 
 
 def test_without_an_engine_the_error_says_what_to_run(plan_file, results):

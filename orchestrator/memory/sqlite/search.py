@@ -122,6 +122,11 @@ def query_terms(prompt: str) -> list[str]:
     return [w for w in dict.fromkeys(words) if len(w) > 1 and w not in STOP_WORDS][:MAX_TERMS]
 
 
+def sqlite_version() -> str:
+    """Returns the version of the SQLite library that ranks; its FTS decides what is found."""
+    return sqlite3.sqlite_version
+
+
 def search(store: sqlite3.Connection, prompt: str, k: int) -> list[Hit]:
     """Returns the best k events for a prompt."""
     terms = query_terms(prompt)
