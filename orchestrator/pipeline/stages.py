@@ -21,7 +21,8 @@ from orchestrator.pipeline import isolation
 from orchestrator.pipeline.condemned import condemned
 from orchestrator.pipeline.journal import Journal
 from orchestrator.protocols import AgentDriver, Launch, MemoryAdapter, Sandbox, Workspace
-from orchestrator.scoring.runners import Exam, exam_for, job_for, normalise
+from orchestrator.scoring.believed import read_outcome
+from orchestrator.scoring.runners import Exam, exam_for, job_for
 from orchestrator.scoring.seal import Phase, draw_seal
 from orchestrator.scoring.verdict import grade as grade_reports
 from orchestrator.sources.loader import LoadedTask
@@ -223,7 +224,8 @@ def _verify(
     runner = bench.task.card.runner
     job = job_for(exam, bench.pin, runner, expect_tree=harvested.tree, diff=diff)
     outcome, container_ms = bench.sandbox.verify(job, trial=bench.trial.key)
-    return normalise(outcome, exam), outcome.report or b"", outcome.log, container_ms
+    report, raw = read_outcome(outcome, exam)
+    return report, raw, outcome.log, container_ms
 
 
 def _not_run(phase: Phase, why: str) -> TestReport:
