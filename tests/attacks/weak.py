@@ -26,7 +26,7 @@ from orchestrator.protocols import Command, HarvestOutcome, Launch, Sandbox
 from orchestrator.sandbox import adapter, containers, harden, verification, workspace
 from orchestrator.sandbox.images import ensure_loaded, pin, task_images
 from orchestrator.sandbox.streams import Stream
-from orchestrator.scoring import patch, runners, verdict
+from orchestrator.scoring import believed, patch, runners, verdict
 from orchestrator.scoring.runners import Exam
 
 MIB = 1024 * 1024
@@ -143,9 +143,9 @@ def harvest_rules(lab: Lab) -> None:
 
 
 def no_leftover_process(lab: Lab) -> None:
-    real = vars(stages)["normalise"]
+    real = vars(believed)["normalise"]
     lab.patcher.setattr(
-        stages, "normalise", lambda o, e: real(dataclasses.replace(o, left_running=0), e)
+        believed, "normalise", lambda o, e: real(dataclasses.replace(o, left_running=0), e)
     )
 
 
@@ -157,7 +157,7 @@ def seal(lab: Lab) -> None:
 
 def report_channel(lab: Lab) -> None:
     """Grades hidden tests by what they print, as log-parsing harnesses do, exit status checked as well."""
-    real = vars(stages)["normalise"]
+    real = vars(believed)["normalise"]
 
     def by_log(outcome: Any, e: Exam) -> TestReport:
         if e.phase == "pass_to_pass":
@@ -175,7 +175,7 @@ def report_channel(lab: Lab) -> None:
         report = cast("TestReport", real(dataclasses.replace(outcome, report=None), e))
         return report.model_copy(update={"tests": tests, "faults": ()})
 
-    lab.patcher.setattr(stages, "normalise", by_log)
+    lab.patcher.setattr(believed, "normalise", by_log)
 
 
 def kill_container(lab: Lab) -> None:

@@ -42,6 +42,7 @@ def report_with(text: str) -> RunReport:
         wall_ms=1,
         container_ms=1,
         workers=1,
+        processes=1,
         limitations=(text,),
     )
 
