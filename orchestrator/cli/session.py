@@ -103,14 +103,33 @@ def finish(folder: Path, *, as_json: bool, after: str = "", named: str | None = 
         left = sum(trial.verdict_sha256 is None for trial in report.trials) - sum(
             trial.outcome == "inadmissible" for trial in report.trials
         )
-        raise Incomplete(
-            "run-incomplete",
-            f"{left} of {counted(len(report.trials), 'trial')} {'has' if left == 1 else 'have'} no verdict",
-            hint=_how_to_go_on(folder, name),
-        )
+        raise incomplete(report, left, how=_how_to_go_on(folder, name))
     if not as_json:
         render.text(f"next: {after or f'memtrial report {name}'}")
     return report
+
+
+def incomplete(report: RunReport, left: int, *, how: str) -> Incomplete:
+    """Returns the error of a run with open trials: what failed, and what helps.
+
+    A trial whose last attempt is an infrastructure error has used up its retry policy; going on without
+    mending the cause would only repeat it.
+
+    Args:
+        report: of the run.
+        left: how many trials have no verdict.
+        how: the command that goes on, as a hint.
+    """
+    failed = [trial for trial in report.trials if trial.outcome == "infra_error"]
+    said = f"{left} of {counted(len(report.trials), 'trial')} {'has' if left == 1 else 'have'} no verdict"
+    if not failed:
+        return Incomplete("run-incomplete", said, hint=how)
+    first = failed[0]
+    return Incomplete(
+        "attempts-used-up",
+        f"{said}; {len(failed)} of them used up the plan's attempts, first {first.trial} after {first.attempts}: {first.why}",
+        hint=f"mend the cause, then {how}, which gives these trials the plan's attempts anew; if it cannot be mended here, start a new run of the plan",
+    )
 
 
 def _how_to_go_on(folder: Path, name: str) -> str:

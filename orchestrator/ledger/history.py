@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from pathlib import Path
 
+from orchestrator.core.errors import IntegrityError
 from orchestrator.model.outcome import Outcome
 from orchestrator.model.record import (
     AttemptEnded,
@@ -64,6 +66,15 @@ class RunRecord:
     def trial(self, key: str) -> TrialRecord:
         """Returns the record of a trial; an empty one if nothing was recorded."""
         return self.trials.get(key) or TrialRecord()
+
+
+def nothing_recorded(folder: Path) -> IntegrityError:
+    """Returns the refusal of a run that was ended before its first entry."""
+    return IntegrityError(
+        "run-not-begun",
+        f"{folder.name}: expected a ledger with a first entry, found none: the run was ended before anything was recorded",
+        hint=f"start it anew with `memtrial run {folder / 'plan.json'}`; this folder can be removed",
+    )
 
 
 def replay(entries: list[LedgerEntry]) -> RunRecord:

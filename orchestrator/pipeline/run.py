@@ -19,7 +19,7 @@ from orchestrator.core.errors import DocumentError, IntegrityError, MemtrialErro
 from orchestrator.core.files import write_atomic
 from orchestrator.ledger.blobs import BlobStore
 from orchestrator.ledger.chain import Ledger, read_entries
-from orchestrator.ledger.history import AttemptRecord, RunRecord, replay
+from orchestrator.ledger.history import AttemptRecord, RunRecord, nothing_recorded, replay
 from orchestrator.model.outcome import RETRIED, Outcome, outcome_of_error
 from orchestrator.model.plan import Plan, Trial
 from orchestrator.model.record import (
@@ -116,7 +116,11 @@ class Run:
         plan = recorded_plan(folder)
         ledger, entries, torn = Ledger.open_for_append(folder / "ledger.jsonl", repair=True)
         record = replay(entries)
-        check_plan_is_recorded(plan, record, folder)
+        try:
+            check_plan_is_recorded(plan, record, folder)
+        except IntegrityError:
+            ledger.close()
+            raise
         ledger.append(RunResumed(torn_tail_bytes=torn))
         run = cls(folder, plan, ledger, record)
         run._close_interrupted()
@@ -352,7 +356,9 @@ def pending_of(folder: Path, plan: Plan) -> list[Trial]:
 
 def check_plan_is_recorded(plan: Plan, record: RunRecord, folder: Path) -> None:
     """Refuses a run whose plan is not the one that its ledger began with."""
-    if record.started is None or record.started.plan_sha256 != plan.digest_sha256():
+    if record.started is None:
+        raise nothing_recorded(folder)
+    if record.started.plan_sha256 != plan.digest_sha256():
         raise IntegrityError(
             "plan-changed",
             f"{folder.name}: expected the plan that the ledger began with, found {plan.digest_sha256()[:16]}",

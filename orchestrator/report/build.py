@@ -12,7 +12,7 @@ from orchestrator.core.errors import IntegrityError
 from orchestrator.core.words import counted
 from orchestrator.ledger.blobs import BlobStore
 from orchestrator.ledger.chain import read_entries
-from orchestrator.ledger.history import RunRecord, TrialRecord, replay
+from orchestrator.ledger.history import RunRecord, TrialRecord, nothing_recorded, replay
 from orchestrator.model.memory import Injection
 from orchestrator.model.outcome import Outcome
 from orchestrator.model.plan import Plan, Trial
@@ -69,7 +69,9 @@ def build_report(folder: Path) -> RunReport:
     plan = _plan(folder)
     entries, head, _ = read_entries(folder / "ledger.jsonl")
     run = replay(entries)
-    if run.started is None or run.started.plan_sha256 != plan.digest_sha256():
+    if run.started is None:
+        raise nothing_recorded(folder)
+    if run.started.plan_sha256 != plan.digest_sha256():
         raise IntegrityError(
             "plan-changed",
             f"{folder.name}: expected the plan that the ledger began with, found {plan.digest_sha256()[:16]}",
