@@ -337,11 +337,15 @@ def fresh_containers(lab: Lab) -> None:
 
 
 def answers_at_act(lab: Lab) -> None:
-    (lab.folder / "test_hidden_answer.py").write_text("diff --git a/x b/x\n")
+    shown = lab.folder / "shown"
+    shown.mkdir()
+    (shown / "test_hidden_answer.py").write_text("diff --git a/x b/x\n")
+    for path in (shown, *shown.iterdir()):
+        path.chmod(0o755)
 
     def told(made: dict[str, Any]) -> None:
         made["environment"] = {"ANSWER": "diff --git a/x b/x"}
-        made["volumes"] = {**made["volumes"], str(lab.folder): {"bind": "/mnt", "mode": "ro"}}
+        made["volumes"] = {**made["volumes"], str(shown): {"bind": "/mnt", "mode": "ro"}}
 
     options(lab, told)
 
