@@ -32,7 +32,17 @@ PREFIX = "opt/memtrial"
 ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 SPARE_BYTES = 256 * 1024 * 1024
 SMALL_BYTES = 32 * 1024 * 1024
-FOLDERS = ("candidate", "hidden", "home/agent", "report", "run/harvest", "work")
+# Mount points. A runtime gives a memory file system the mode of the folder that it is mounted on, whatever
+# the mount's own options say, so these modes are what keeps one uid out of another's folder.
+FOLDERS = {
+    "candidate": 0o755,
+    "hidden": 0o750,
+    "home/agent": 0o700,
+    "report": 0o755,
+    "run/harvest": 0o700,
+    "tmp": 0o700,
+    "work": 0o755,
+}
 
 FetchWheel = Callable[[str, tuple[str, ...]], Path]
 

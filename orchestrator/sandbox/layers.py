@@ -11,7 +11,7 @@ import hashlib
 import io
 import json
 import tarfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -46,8 +46,9 @@ class ImageSpec:
         return tuple(layer.diff_id for layer in self.layers)
 
 
-def make_layer(entries: Iterable[FileEntry], *, folders: Iterable[str] = ()) -> Layer:
-    """Packs files (paths relative to /) and empty folders, owned by root, with one fixed time."""
+def make_layer(entries: Iterable[FileEntry], *, folders: Mapping[str, int] | None = None) -> Layer:
+    """Packs files (paths relative to /) and empty folders with modes, owned by root, with one fixed time."""
+    folders = folders or {}
     files = {entry.path: entry for entry in entries}
     wanted = {*folders, *(parent for path in files for parent in _parents(path))}
     wanted |= {parent for folder in wanted for parent in _parents(folder)}
@@ -59,7 +60,7 @@ def make_layer(entries: Iterable[FileEntry], *, folders: Iterable[str] = ()) -> 
             member.mtime = MTIME_S
             entry = files.get(name)
             if entry is None:
-                member.type, member.mode = tarfile.DIRTYPE, 0o755
+                member.type, member.mode = tarfile.DIRTYPE, folders.get(name, 0o755)
                 archive.addfile(member)
             elif entry.mode == "120000":
                 member.type, member.mode, member.linkname = (

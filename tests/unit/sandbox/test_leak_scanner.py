@@ -103,7 +103,7 @@ def test_the_expected_listing_leaves_out_what_mounts_hide_and_what_the_agent_can
             FileEntry("etc/a", "100755", b"12"),
             FileEntry("etc/l", "120000", b"a"),
         ],
-        folders=["work"],
+        folders={"work": 0o755},
     )
     assert isinstance(layer.data, bytes)
     _, lines = examine(layer.data, layer.diff_id, scanner)
