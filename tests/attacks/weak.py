@@ -127,6 +127,8 @@ def hidden_from_candidate(lab: Lab) -> None:
     else:
         # A harness in which tests and sources have one owner.
         lab.patcher.setattr(harden.Uids, "tests", property(lambda self: self.first))
+        # Our own program has that owner too and would count as left over.
+        no_leftover_process(lab)
 
 
 def path_rules(lab: Lab) -> None:
@@ -320,6 +322,7 @@ def fresh_containers(lab: Lab) -> None:
     """HOME, /tmp, shared memory and work area are the same folders of the host in every trial."""
 
     def shared(made: dict[str, Any]) -> None:
+        made["volumes"] = {}
         for point in ("/home/agent", "/tmp", "/dev/shm", "/work"):
             host = lab.folder / point.strip("/").replace("/", "-")
             host.mkdir(exist_ok=True)
@@ -328,7 +331,6 @@ def fresh_containers(lab: Lab) -> None:
                 for entry in host.iterdir():
                     if entry.name != ".note":
                         shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
-                made["volumes"] = {}
             made["volumes"] = {**made["volumes"], str(host): {"bind": point, "mode": "rw"}}
             made["tmpfs"].pop(point, None)
 
