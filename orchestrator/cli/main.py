@@ -28,8 +28,14 @@ VERBS: dict[str, tuple[str, bool]] = {
     "run": ("run a plan", True),
     "resume": ("go on with a run that stopped", True),
     "report": ("rebuild the report of a run from its record", True),
+    "verify": ("check a run's evidence, offline, and recompute what it shows", True),
     "tasks": ("list the tasks, or show one", True),
-    "clean": ("remove what dead runs left in the engine", True),
+    "clean": ("remove what dead runs left in the engine", False),
+    "audit": ("write one page for a security reviewer: who signed what, what was checked", False),
+    "export": ("write a run's evidence as one archive", False),
+    "seal": ("sign a run's evidence again, with another key or with sigstore bundles", False),
+    "checkpoint": ("keep a run's signed checkpoint elsewhere", False),
+    "deps": ("check the installed distributions against the lock and their provenance", False),
     "attack": ("run hostile agents against this installation: none may succeed", False),
     "engine": ("reach a Docker engine, or install and start one", False),
     "images": ("make the images that are missing", False),
@@ -39,7 +45,7 @@ VERBS: dict[str, tuple[str, bool]] = {
 
 def build_parser(*, everything: bool) -> argparse.ArgumentParser:
     """Builds the top parser; each verb's own options are added when the verb is chosen."""
-    lines = [f"  {verb:<9} {text}" for verb, (text, shown) in VERBS.items() if shown or everything]
+    lines = [f"  {verb:<10} {text}" for verb, (text, shown) in VERBS.items() if shown or everything]
     parser = argparse.ArgumentParser(
         prog="memtrial",
         description="Controlled trials of memory for coding agents.",

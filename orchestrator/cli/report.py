@@ -28,5 +28,6 @@ def run(arguments: argparse.Namespace) -> int:
         # The report again would be no step on.
         after="memtrial plan --agent follower --epochs 3 --out plan.json",
         named=arguments.run,
+        seal=False,
     )
     return 0

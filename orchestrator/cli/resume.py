@@ -18,6 +18,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "run", metavar="RUN", nargs="?", default="latest", help="run id, folder, or latest"
     )
     add_workers(parser)
+    parser.add_argument(
+        "--full",
+        action="store_true",
+        help="check every record and blob again, also what a signed checkpoint covers",
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -29,7 +34,7 @@ def run(arguments: argparse.Namespace) -> int:
     folder = find_run(results_root(), arguments.run)
 
     def go_on(watch: Watch, workers: int) -> Path:
-        resume_run(folder, watch=watch, workers=workers)
+        resume_run(folder, watch=watch, workers=workers, full=arguments.full)
         return folder
 
     work(go_on, arguments, named=arguments.run)

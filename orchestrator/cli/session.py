@@ -4,10 +4,11 @@ saying where it is."""
 from __future__ import annotations
 
 import argparse
+import os
 import shlex
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from orchestrator.cli import render
 from orchestrator.cli.command import shown_path
@@ -17,6 +18,7 @@ from orchestrator.core.words import counted
 from orchestrator.model.report import RunReport
 
 if TYPE_CHECKING:
+    from orchestrator.pipeline.seal import SealOutcome
     from orchestrator.pipeline.watch import Watch
 
 
@@ -75,14 +77,61 @@ def write_report(folder: Path) -> tuple[RunReport, str | None]:
     return report, None
 
 
-def finish(folder: Path, *, as_json: bool, after: str = "", named: str | None = None) -> RunReport:
-    """Writes and prints the report.
+def seal_folder(
+    folder: Path,
+    *,
+    key: Path | None = None,
+    sigstore: Literal["project", "public"] | None = None,
+    instance: Path | None = None,
+) -> SealOutcome:
+    """Seals a run's folder with a key file, or with a key that is made for this once.
+
+    Args:
+        folder: the run, with its report written.
+        key: private key in PEM; without one the key is ephemeral and labelled so.
+        sigstore: whose sigstore bundles to make beside the statements, if any.
+        instance: private folder of the project's own sigstore instance.
+    """
+    from orchestrator.core.keys import SigningKey
+    from orchestrator.core.places import fixtures_root, images_root, local_lock_path
+    from orchestrator.pipeline.seal import Inputs, Signer, seal_run
+
+    signing = SigningKey.load(key) if key else SigningKey.generate()
+    bundles = None
+    if sigstore is not None:
+        from orchestrator.attest.sigstore_sign import signer_of
+
+        bundles = signer_of(sigstore, instance)
+    locks = [path for path in (local_lock_path(), images_root() / "lock.json") if path.is_file()]
+    lock = locks[0].read_bytes().rstrip(b"\n") if locks else None
+    return seal_run(
+        folder,
+        Signer(signing, "operator" if key else "ephemeral-local", bundles),
+        Inputs(fixtures_root(), images_root(), lock),
+    )
+
+
+def told_seal(outcome: SealOutcome) -> str:
+    """Returns the line that names who sealed; its key id is what a verifier needs from outside."""
+    kind = (
+        "a key made for this seal and thrown away (local run)"
+        if outcome.label == "ephemeral-local"
+        else "the operator's key"
+    )
+    return f"sealed {outcome.files} files, {outcome.statements} statements, {outcome.records} records by {kind}\nkey id: {outcome.keyid}"
+
+
+def finish(
+    folder: Path, *, as_json: bool, after: str = "", named: str | None = None, seal: bool = True
+) -> RunReport:
+    """Writes and prints the report, and seals the folder into an evidence bundle.
 
     Args:
         folder: of the run.
         as_json: print the document instead of the table.
-        after: the command to name next once the run is whole; by default the one that shows it again.
+        after: the command to name next once the run is whole; by default the one that verifies it.
         named: how the user named the run, for commands that need its name.
+        seal: sign what the folder holds; a report that is only shown again changes no seal.
 
     Raises:
         Incomplete: trials without a verdict are left.
@@ -91,12 +140,16 @@ def finish(folder: Path, *, as_json: bool, after: str = "", named: str | None = 
 
     report, not_stored = write_report(folder)
     name = run_name(folder, named)
+    key = os.environ.get("MEMTRIAL_SIGNING_KEY")
+    sealed = seal_folder(folder, key=Path(key) if key else None) if seal else None
     if as_json:
         render.document(report.model_dump(mode="json"))
     else:
         render.row(render_report(report, render.columns()))
         if not_stored is None:
             render.text(f"report: {shown_path(folder / 'report.json')}")
+    if sealed is not None:
+        (render.note if as_json else render.text)(told_seal(sealed))
     if not_stored is not None:
         render.note(f"the report was not stored in {shown_path(folder)}: {not_stored}")
     if not report.complete:
@@ -105,7 +158,8 @@ def finish(folder: Path, *, as_json: bool, after: str = "", named: str | None = 
         )
         raise incomplete(report, left, how=_how_to_go_on(folder, name))
     if not as_json:
-        render.text(f"next: {after or f'memtrial report {name}'}")
+        keyid = f" --keyid {sealed.keyid}" if sealed else ""
+        render.text(f"next: {after or f'memtrial verify {name}{keyid}'}")
     return report
 
 

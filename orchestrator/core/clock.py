@@ -33,3 +33,12 @@ def unix_time_text() -> str:
 def monotonic_ms() -> int:
     """Returns milliseconds of the monotonic clock; only differences mean anything."""
     return time.monotonic_ns() // 1_000_000
+
+
+def utc_seconds(text: str) -> float:
+    """Returns seconds since 1970 of an RFC 3339 time in UTC.
+
+    Raises:
+        ValueError: not such a time.
+    """
+    return datetime.fromisoformat(text).timestamp()

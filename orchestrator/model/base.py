@@ -34,6 +34,44 @@ class Closed(BaseModel):
         """Returns the RFC 8785 bytes."""
         return canonical_bytes(self.model_dump(mode="json"))
 
+    @classmethod
+    def parse_canonical(cls, data: bytes, *, where: str, max_bytes: int = MAX_BYTES) -> Self:
+        """Parses what must be its own RFC 8785 bytes.
+
+        Equality with the canonical bytes refuses all that strict JSON refuses (a duplicate key, other
+        spacing, a huge number would not come out again), so the strict reader need not run first.
+
+        Raises:
+            DocumentError: too large, not this schema, or not its canonical bytes.
+        """
+        if len(data) > max_bytes:
+            raise _not_canonical(cls, where, f"{len(data)} bytes, more than {max_bytes}")
+        document = cls._validated(data, where)
+        try:
+            canonical = document.canonical()
+        except ValueError as error:
+            raise _not_canonical(cls, where, str(error)) from error
+        if canonical != data:
+            raise _not_canonical(cls, where, "other spacing, order or escapes")
+        return document
+
+    @classmethod
+    def _validated(cls, data: bytes, where: str) -> Self:
+        try:
+            return cls.model_validate_json(data)
+        except ValidationError as error:
+            raise DocumentError(
+                "document-invalid",
+                f"{where}: expected a valid {cls.__name__}, found {_problems(error)}",
+                hint=f"compare the document with schemas/{schema_name(cls)}.json",
+            ) from error
+
+
+def schema_name(document: type[BaseModel]) -> str:
+    """Returns the file name (without suffix) of a document's schema: `RunReport` -> `run-report`."""
+    name = document.__name__
+    return "".join(f"-{c.lower()}" if c.isupper() and i else c.lower() for i, c in enumerate(name))
+
 
 class Document(Closed):
     """A whole document, with the version of its schema."""
@@ -53,20 +91,15 @@ class Document(Closed):
             DocumentError: not strict JSON, or not this schema; the text names every field at fault.
         """
         parse_json(data, where=where, max_bytes=max_bytes)
-        try:
-            return cls.model_validate_json(data)
-        except ValidationError as error:
-            raise DocumentError(
-                "document-invalid",
-                f"{where}: expected a valid {cls.__name__}, found {_problems(error)}",
-                hint=f"compare the document with schemas/{schema_name(cls)}.json",
-            ) from error
+        return cls._validated(data, where)
 
 
-def schema_name(document: type[BaseModel]) -> str:
-    """Returns the file name (without suffix) of a document's schema: `RunReport` -> `run-report`."""
-    name = document.__name__
-    return "".join(f"-{c.lower()}" if c.isupper() and i else c.lower() for i, c in enumerate(name))
+def _not_canonical(document: type[BaseModel], where: str, found: str) -> DocumentError:
+    return DocumentError(
+        "document-not-canonical",
+        f"{where}: expected the RFC 8785 bytes of a {document.__name__}, found {found}",
+        hint="restore the file from a copy; memtrial writes canonical bytes only",
+    )
 
 
 def _problems(error: ValidationError) -> str:

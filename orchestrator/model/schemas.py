@@ -8,6 +8,7 @@ from pydantic import BaseModel
 
 from orchestrator.model import (
     attack,
+    bundle,
     condition,
     images,
     isolation,
@@ -16,6 +17,7 @@ from orchestrator.model import (
     record,
     report,
     source,
+    statement,
     task,
     verdict,
 )
@@ -24,6 +26,12 @@ from orchestrator.model.base import schema_name
 PUBLISHED: tuple[type[BaseModel], ...] = (
     attack.AttackCard,
     attack.AttackReport,
+    bundle.BundleCard,
+    bundle.ConsistencyProof,
+    bundle.TrialProofs,
+    bundle.TrialRecordCard,
+    bundle.TrustedKeys,
+    bundle.Withheld,
     condition.ConditionRegistry,
     condition.CuratorLog,
     images.ImageLock,
@@ -39,6 +47,9 @@ PUBLISHED: tuple[type[BaseModel], ...] = (
     record.Prepared,
     record.Sealed,
     report.RunReport,
+    statement.BundleSeal,
+    statement.RunSummary,
+    statement.TrialAccount,
     task.Brief,
     task.History,
     task.KeyCard,

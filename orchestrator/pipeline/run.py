@@ -14,11 +14,14 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from orchestrator.attest import layout
 from orchestrator.core.clock import monotonic_ms, run_stamp
 from orchestrator.core.errors import DocumentError, IntegrityError, MemtrialError, UsageError
 from orchestrator.core.files import write_atomic
+from orchestrator.core.keys import PublicKey
+from orchestrator.core.notes import parse_checkpoint
 from orchestrator.ledger.blobs import BlobStore
-from orchestrator.ledger.chain import Ledger, read_entries
+from orchestrator.ledger.chain import Ledger, Prefix, read_entries
 from orchestrator.ledger.history import AttemptRecord, RunRecord, nothing_recorded, replay
 from orchestrator.model.outcome import RETRIED, Outcome, outcome_of_error
 from orchestrator.model.plan import Plan, Trial
@@ -106,18 +109,26 @@ class Run:
         return cls(folder, plan, ledger, RunRecord())
 
     @classmethod
-    def resume(cls, folder: Path) -> Run:
+    def resume(cls, folder: Path, *, full: bool = False) -> Run:
         """Opens an unfinished run, repairs a torn last line, and closes attempts that cannot go on.
+
+        Lines that a signed checkpoint of an earlier seal covers are compared by its root; `full` checks
+        every line and every blob one by one instead.
 
         Raises:
             DocumentError: the plan is invalid.
             IntegrityError: plan or ledger are missing or not the recorded ones.
         """
         plan = recorded_plan(folder)
-        ledger, entries, torn = Ledger.open_for_append(folder / "ledger.jsonl", repair=True)
+        signed = None if full else signed_prefix(folder)
+        ledger, entries, torn = Ledger.open_for_append(
+            folder / "ledger.jsonl", repair=True, signed=signed
+        )
         record = replay(entries)
         try:
             check_plan_is_recorded(plan, record, folder)
+            if full:
+                BlobStore(folder / "blobs").check_all()
         except IntegrityError:
             ledger.close()
             raise
@@ -364,6 +375,21 @@ def check_plan_is_recorded(plan: Plan, record: RunRecord, folder: Path) -> None:
             f"{folder.name}: expected the plan that the ledger began with, found {plan.digest_sha256()[:16]}",
             hint="restore plan.json from a copy",
         )
+
+
+def signed_prefix(folder: Path) -> Prefix | None:
+    """Returns what the checkpoint of an earlier seal says of a run's ledger, or None if there is none.
+
+    Raises:
+        DocumentError: checkpoint or key are malformed.
+        IntegrityError: the checkpoint is not signed by the key beside it.
+    """
+    note, key = folder / layout.CHECKPOINT, folder / layout.KEY
+    if not note.is_file() or not key.is_file():
+        return None
+    signed = parse_checkpoint(note.read_bytes(), where=note.name)
+    signed.verify(PublicKey.parse_pem(key.read_bytes(), where=key.name), where=note.name)
+    return Prefix(signed.checkpoint.size, signed.checkpoint.root)
 
 
 def point_latest(results: Path, run_id: str) -> None:

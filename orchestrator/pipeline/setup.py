@@ -231,8 +231,8 @@ def start_run(plan: Plan, *, watch: Watch, workers: int) -> Path:
     return run.folder
 
 
-def resume_run(folder: Path, *, watch: Watch, workers: int) -> None:
-    """Takes a run up again where it stopped.
+def resume_run(folder: Path, *, watch: Watch, workers: int, full: bool = False) -> None:
+    """Takes a run up again where it stopped; `full` trusts no earlier checkpoint.
 
     Raises:
         Cancelled: a signal stopped it again.
@@ -245,7 +245,7 @@ def resume_run(folder: Path, *, watch: Watch, workers: int) -> None:
     workers = ready_to_run(client, plan, left, watch.say, workers=workers)
     sandbox = DockerSandbox(client, installation_id(cache_root()))
     with stoppable(sandbox, watch) as stopper:
-        run = Run.resume(folder)
+        run = Run.resume(folder, full=full)
         stopper.of(run)
         watch.say(f"run {folder.name}: {len(run.pending())} of {len(run.plan.trials)} trials left")
         _work(run, client=client, sandbox=sandbox, watch=watch, workers=workers)

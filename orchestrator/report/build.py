@@ -10,7 +10,7 @@ from typing import Literal
 
 from orchestrator.core.errors import IntegrityError
 from orchestrator.core.words import counted
-from orchestrator.ledger.blobs import BlobStore
+from orchestrator.ledger.blobs import BlobReader, BlobStore
 from orchestrator.ledger.chain import read_entries
 from orchestrator.ledger.history import RunRecord, TrialRecord, nothing_recorded, replay
 from orchestrator.model.memory import Injection
@@ -71,21 +71,39 @@ def build_report(folder: Path) -> RunReport:
     run = replay(entries)
     if run.started is None:
         raise nothing_recorded(folder)
-    if run.started.plan_sha256 != plan.digest_sha256():
+    blobs = BlobStore(folder / "blobs")
+    check_plan(plan, run)
+    check_blobs(run, blobs)
+    return report_of(plan, run, head, blobs)
+
+
+def check_plan(plan: Plan, run: RunRecord) -> None:
+    """Refuses a plan that is not the one that a record began with."""
+    if run.started is None or run.started.plan_sha256 != plan.digest_sha256():
         raise IntegrityError(
             "plan-changed",
-            f"{folder.name}: expected the plan that the ledger began with, found {plan.digest_sha256()[:16]}",
+            f"expected the plan that the ledger began with, found {plan.digest_sha256()[:16]}",
             hint="restore plan.json from a copy",
         )
-    blobs = BlobStore(folder / "blobs")
-    check_blobs(run, blobs)
+
+
+def report_of(plan: Plan, run: RunRecord, head_sha256: str, blobs: BlobReader) -> RunReport:
+    """Builds the report of a record, wherever its bytes come from.
+
+    Raises:
+        IntegrityError: plan, ledger and blobs do not belong together.
+        DocumentError: one of them is malformed.
+    """
+    check_plan(plan, run)
+    if run.started is None:
+        raise IntegrityError("run-not-begun", "expected a first entry, found none", hint="run it")
     graded, blocks = _admitted(
         [_graded(trial, run, blobs) for trial in sorted(plan.trials, key=lambda t: t.key)]
     )
     return RunReport(
         run_id=run.started.run_id,
         plan_sha256=run.started.plan_sha256,
-        ledger_head_sha256=head,
+        ledger_head_sha256=head_sha256,
         source_revision=plan.source_revision,
         source_dirty=plan.source_dirty,
         diagnostic=plan.diagnostic,
@@ -125,7 +143,7 @@ def _plan(folder: Path) -> Plan:
     return Plan.parse(data, where="plan.json")
 
 
-def _graded(trial: Trial, run: RunRecord, blobs: BlobStore) -> Graded:
+def _graded(trial: Trial, run: RunRecord, blobs: BlobReader) -> Graded:
     record = run.trial(trial.key)
     attempt = record.graded
     if attempt is None or attempt.ended is None:

@@ -1,0 +1,1 @@
+"""Verification, audit page, export and dependencies: reads everything, changes nothing."""

@@ -1,0 +1,149 @@
+"""Compares installed Python distributions with the lock, their RECORDs and stored provenance.
+
+Reads the lock, the installed files and a folder of provenance; writes nothing, asks no index.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+from typing import Literal
+
+from orchestrator.attest.provenance import Attested
+from orchestrator.core.errors import DocumentError, MemtrialError
+
+Standing = Literal["hash_pinned", "attested", "not_installed", "not_pinned", "mismatch"]
+_PIN = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]*)(?:\[[^\]]*\])?==([^\s;\\]+)")
+_HASH = re.compile(r"--hash=sha256:([0-9a-f]{64})")
+
+
+@dataclass(frozen=True, slots=True)
+class Pin:
+    """A locked distribution."""
+
+    name: str
+    version: str
+    sha256s: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class DependencyFinding:
+    """What is known of one locked distribution."""
+
+    name: str
+    version: str
+    standing: Standing
+    files: int
+    detail: str
+
+
+def parse_lock(text: str) -> tuple[Pin, ...]:
+    """Reads a lock in the form of pip's requirements with hashes.
+
+    Raises:
+        DocumentError: a line that pins no exact version.
+    """
+    joined = re.sub(r"\\\n", " ", text)
+    pins: list[Pin] = []
+    for line in joined.split("\n"):
+        if not line.strip() or line.lstrip().startswith("#"):
+            continue
+        match = _PIN.match(line.strip())
+        if match is None:
+            raise DocumentError(
+                "lock-not-exact",
+                f"expected name==version with hashes, found {line.strip()[:60]!r}",
+                hint="make the lock as requirements/README.md says",
+            )
+        pins.append(Pin(normalised(match[1]), match[2], frozenset(_HASH.findall(line))))
+    return tuple(pins)
+
+
+def normalised(name: str) -> str:
+    """Returns the name by which distributions are compared (PEP 503)."""
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def check_dependencies(
+    pins: Iterable[Pin],
+    provenance: Mapping[str, bytes],
+    verify: Callable[[str, bytes], tuple[Attested, ...]] | None,
+) -> tuple[DependencyFinding, ...]:
+    """Judges each locked distribution.
+
+    Args:
+        pins: the lock.
+        provenance: stored provenance documents by file name.
+        verify: verifies one document; None where the heavy extra is missing.
+    """
+    attested, refused = _attestations(provenance, verify)
+    return tuple(_judge(pin, attested, refused) for pin in pins)
+
+
+def _attestations(
+    provenance: Mapping[str, bytes],
+    verify: Callable[[str, bytes], tuple[Attested, ...]] | None,
+) -> tuple[dict[str, Attested], dict[str, str]]:
+    """Returns verified statements by digest of their file, and refusals by distribution."""
+    attested: dict[str, Attested] = {}
+    refused: dict[str, str] = {}
+    for name, data in sorted(provenance.items()) if verify else ():
+        try:
+            found = verify(name, data) if verify else ()
+        except MemtrialError as error:
+            refused[normalised(name.partition("-")[0])] = error.message
+        else:
+            attested |= {item.sha256: item for item in found}
+            for item in found:
+                # A statement about another file than the lock's is as bad as one that does not verify.
+                attested.setdefault(f"for {normalised(item.filename.partition('-')[0])}", item)
+    return attested, refused
+
+
+def _judge(pin: Pin, attested: dict[str, Attested], refused: dict[str, str]) -> DependencyFinding:
+    def say(standing: Standing, files: int, detail: str) -> DependencyFinding:
+        return DependencyFinding(pin.name, pin.version, standing, files, detail)
+
+    if not pin.sha256s:
+        return say("not_pinned", 0, "the lock gives no hash")
+    files, wrong = _installed(pin)
+    if wrong:
+        return say("mismatch", files, wrong)
+    if pin.name in refused:
+        return say("mismatch", files, refused[pin.name])
+    found = next((attested[sha256] for sha256 in sorted(pin.sha256s) if sha256 in attested), None)
+    if found is not None:
+        return say("attested", files, f"{found.filename} published by {found.publisher}")
+    if (other := attested.get(f"for {pin.name}")) is not None:
+        return say(
+            "mismatch", files, f"provenance is of {other.filename}, which the lock does not pin"
+        )
+    if not files:
+        return say("not_installed", 0, f"{len(pin.sha256s)} hashes in the lock")
+    return say("hash_pinned", files, f"{len(pin.sha256s)} hashes in the lock, no provenance stored")
+
+
+def _installed(pin: Pin) -> tuple[int, str]:
+    """Compares the installed files with their RECORD; returns how many, and what is wrong."""
+    try:
+        found = metadata.distribution(pin.name)
+    except metadata.PackageNotFoundError:
+        return 0, ""
+    if found.version != pin.version:
+        return 0, f"version {found.version} is installed"
+    count = 0
+    for file in found.files or ():
+        if file.hash is None or file.hash.mode != "sha256":
+            continue
+        path = Path(str(found.locate_file(file)))
+        data = path.read_bytes() if path.is_file() else b""
+        digest = base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
+        if digest != file.hash.value:
+            return count, f"{file} is not the installed one"
+        count += 1
+    return count, "" if count else "no RECORD with hashes"

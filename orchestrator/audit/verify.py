@@ -1,0 +1,233 @@
+"""`memtrial verify`: numbered checks from the outside in, each counted, none silently skipped.
+
+The outer four decide whether the bytes are the signed ones; when one of them fails, nothing further is
+interpreted. The inner ones recompute what can be recomputed. Reads one bundle, writes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal, TypeVar
+
+from orchestrator.audit import opening, recheck
+from orchestrator.audit.opening import Opened
+from orchestrator.audit.recheck import Found
+from orchestrator.audit.regrade import regrade_all
+from orchestrator.audit.replan import TAKEN_AS_GIVEN, rebuild
+from orchestrator.audit.sigstore import check_sigstore
+from orchestrator.audit.trust import Trust
+from orchestrator.audit.view import BundleView
+from orchestrator.core.errors import MemtrialError, Negative
+from orchestrator.model.verification import CheckResult, CheckStatus, Verification
+from orchestrator.pipeline.dossier import Composition, Dossier
+
+T = TypeVar("T")
+U = TypeVar("U")
+
+_INNER = (
+    "ledger",
+    "checkpoint",
+    "witness",
+    "inclusion proofs",
+    "blobs",
+    "plan",
+    "verdicts",
+    "statements",
+    "approval",
+    "report",
+    "handouts",
+    "claims",
+    "bill of materials",
+    "sigstore",
+)
+
+
+class _Book:
+    """Writes each check down; the only place that turns a refusal into a result."""
+
+    def __init__(self) -> None:
+        self.results: list[CheckResult] = []
+        self.codes: set[int] = set()
+
+    def value(self, name: str, run: Callable[[], tuple[T, Found]]) -> T | None:
+        """Runs a check whose value later checks need."""
+        try:
+            value, found = run()
+        except MemtrialError as error:
+            self._failed(name, error)
+            return None
+        self._add(name, "ok" if found.whole else "partly", found.count, found.detail)
+        return value
+
+    def check(self, name: str, needed: U | None, run: Callable[[U], Found]) -> None:
+        """Runs a check on what an earlier one gave; without that it is not run."""
+        if needed is None:
+            self._add(name, "not_run", 0, "an earlier check failed")
+            return
+        try:
+            found = run(needed)
+        except MemtrialError as error:
+            self._failed(name, error)
+            return
+        status: CheckStatus = "partly" if found.count else "not_checked"
+        self._add(name, "ok" if found.whole else status, found.count, found.detail)
+
+    def _failed(self, name: str, error: MemtrialError) -> None:
+        self.codes.add(1 if isinstance(error, Negative) else 6)
+        self._add(name, "failed", 0, error.message, error=error)
+
+    def _add(
+        self,
+        name: str,
+        status: CheckStatus,
+        count: int,
+        detail: str,
+        *,
+        error: MemtrialError | None = None,
+    ) -> None:
+        self.results.append(
+            CheckResult(
+                number=len(self.results) + 1,
+                name=name,
+                status=status,
+                count=count,
+                detail=detail,
+                reference=error.reference if error else None,
+                hint=error.hint if error else None,
+            )
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Examined:
+    """An answer, and the bundle as far as it could be opened."""
+
+    answer: Verification
+    opened: Opened | None
+    dossier: Dossier | None
+
+
+def verify_bundle(view: BundleView, trust: Trust, *, name: str) -> Verification:
+    """Verifies a bundle and says what was checked, how many, and what not and why.
+
+    Args:
+        view: the bundle's bytes.
+        trust: keys, checkpoints and time from outside the bundle.
+        name: how the answer calls the bundle.
+    """
+    return examine(view, trust, name=name).answer
+
+
+def examine(view: BundleView, trust: Trust, *, name: str) -> Examined:
+    """Verifies a bundle and also returns what could be opened of it."""
+    book = _Book()
+    opened = _open(view, trust, book)
+    dossier = _inner(opened, trust, book) if opened is not None else None
+    if opened is None:
+        for check in _INNER:
+            book.check(check, None, _never)
+    code: Literal[0, 1, 6] = 6 if 6 in book.codes else 1 if book.codes else 0
+    answer = Verification(
+        bundle=name,
+        run_id=dossier.run_id if dossier else None,
+        keyid=opened.key.keyid if opened else None,
+        key_label=opened.card.key.label if opened else None,
+        sealed_at=opened.card.sealed_at if opened else None,
+        standing="refused" if code else "authentic" if trust.authenticates else "self_consistent",
+        exit_code=code,
+        checks=tuple(book.results),
+        withheld=tuple(sorted(opened.files.withheld)) if opened else (),
+    )
+    return Examined(answer, opened, dossier)
+
+
+def _never(_: object) -> Found:
+    return Found(0)
+
+
+def _open(view: BundleView, trust: Trust, book: _Book) -> Opened | None:
+    """The outer checks: each needs the one before."""
+
+    def names() -> tuple[tuple[str, ...], Found]:
+        found = opening.plain_names(view)
+        return found, Found(len(found))
+
+    listed = book.value("plain files", names)
+    if listed is None:
+        return None
+    known = (
+        "the key was given from outside" if trust.authenticates else "no --keyid or --root given"
+    )
+
+    def signer() -> tuple[opening.Signed, Found]:
+        return opening.read_signer(view, listed, trust), Found(1, known, trust.authenticates)
+
+    signed = book.value("signer", signer)
+    if signed is None:
+        return None
+
+    def seal() -> tuple[dict[str, str], Found]:
+        return opening.read_seal(signed), Found(1)
+
+    digests = book.value("seal", seal)
+    if digests is None:
+        return None
+
+    def contents() -> tuple[Opened, Found]:
+        opened = opening.check_contents(signed, digests)
+        withheld = len(opened.files.withheld)
+        detail = f"{withheld} withheld on purpose" if withheld else "none missing, none added"
+        return opened, Found(len(digests) - withheld, detail, not withheld)
+
+    return book.value("contents", contents)
+
+
+def _inner(opened: Opened, trust: Trust, book: _Book) -> Dossier | None:
+    """The inner checks, in the order of `_INNER`."""
+    dossier = book.value("ledger", lambda: recheck.read_record(opened))
+    book.check("checkpoint", dossier, lambda d: recheck.check_checkpoints(opened, d))
+    book.check("witness", dossier, lambda d: recheck.check_witness(d, trust))
+    book.check("inclusion proofs", dossier, lambda d: recheck.check_proofs(opened, d))
+    book.check("blobs", dossier, lambda d: recheck.check_blobs(opened, d))
+    book.check("plan", dossier, lambda d: _plan(opened, d))
+    book.check("verdicts", dossier, lambda d: _verdicts(opened, d))
+    composed = _Composed(opened)
+    book.check("statements", dossier, lambda d: recheck.check_statements(opened, composed.of(d)))
+    book.check("approval", dossier, lambda d: recheck.check_approval(opened, d))
+    book.check("report", dossier, lambda d: recheck.check_report(opened, d))
+    book.check("handouts", dossier, lambda d: recheck.check_handouts(opened, composed.of(d)))
+    book.check("claims", dossier, lambda _: recheck.check_claims(opened))
+    book.check("bill of materials", dossier, lambda d: recheck.check_materials(opened, d))
+    book.check("sigstore", dossier, lambda d: check_sigstore(opened, composed.of(d)))
+    return dossier
+
+
+class _Composed:
+    """Composes once what several checks compare with."""
+
+    def __init__(self, opened: Opened) -> None:
+        self._opened = opened
+        self._value: Composition | None = None
+
+    def of(self, dossier: Dossier) -> Composition:
+        """Returns the composition."""
+        if self._value is None:
+            self._value = recheck.compose_again(self._opened, dossier)
+        return self._value
+
+
+def _plan(opened: Opened, dossier: Dossier) -> Found:
+    rebuilt = rebuild(dossier.plan, opened.files)
+    left_out = f"{len(rebuilt.withheld)} inputs withheld; " if rebuilt.withheld else ""
+    return Found(rebuilt.inputs, f"{left_out}{TAKEN_AS_GIVEN}", not rebuilt.withheld)
+
+
+def _verdicts(opened: Opened, dossier: Dossier) -> Found:
+    regraded = regrade_all(dossier, opened.files)
+    left = len(dossier.plan.trials) - regraded.verdicts - len(regraded.withheld)
+    parts = [f"{left} trials have none"] if left else []
+    parts += [f"{len(regraded.withheld)} withheld"] if regraded.withheld else []
+    return Found(
+        regraded.verdicts, "; ".join(parts) or "each from its raw reports", not regraded.withheld
+    )

@@ -1,0 +1,136 @@
+"""Verifies a run's evidence offline: signatures, record, plan, verdicts, statements, report.
+
+PATH is a run id, a folder or an archive of `memtrial export`. Without --keyid or --root, from outside the
+bundle, the answer can only be `self-consistent, not authenticated`. Exit 0 yes, 1 a check says no, 6 the
+bytes are not the recorded ones. Writes nothing.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from orchestrator.cli import render
+from orchestrator.core.errors import UsageError
+
+if TYPE_CHECKING:
+    from orchestrator.audit.trust import Trust
+    from orchestrator.model.verification import Verification
+
+_MARKS = {
+    "ok": "ok     ",
+    "failed": "NO     ",
+    "partly": "partly ",
+    "not_checked": "left   ",
+    "not_run": "not run",
+}
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Adds the options of the verb."""
+    parser.add_argument(
+        "path", metavar="PATH", nargs="?", default="latest", help="run id, folder, or archive"
+    )
+    parser.add_argument(
+        "--keyid", metavar="SHA256", help="key id that the publisher printed outside the bundle"
+    )
+    parser.add_argument(
+        "--root",
+        type=Path,
+        metavar="FILE",
+        help="trusted keys with their times (trusted-keys.json)",
+    )
+    parser.add_argument(
+        "--checkpoint",
+        type=Path,
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="a checkpoint that you kept: shows records that were cut or replaced (repeatable)",
+    )
+
+
+def trust_from(arguments: argparse.Namespace) -> Trust:
+    """Turns the options into what the verifier trusts."""
+    import re
+
+    from orchestrator.audit.trust import Trust
+    from orchestrator.core.clock import utc_now_text
+    from orchestrator.model.bundle import TrustedKeys
+
+    if arguments.keyid is not None and not re.fullmatch(r"[0-9a-f]{64}", arguments.keyid):
+        raise UsageError(
+            "keyid-malformed",
+            f"expected 64 hexadecimal digits as --keyid, found {arguments.keyid!r}",
+            hint="copy the whole key id: `openssl pkey -pubin -in KEY -outform DER | sha256sum`",
+        )
+    keys = None
+    if arguments.root is not None:
+        keys = TrustedKeys.parse(_read(arguments.root), where=arguments.root.name)
+    remembered = tuple((path.name, _read(path)) for path in arguments.checkpoint)
+    return Trust(now=utc_now_text(), keyid=arguments.keyid, keys=keys, remembered=remembered)
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise UsageError(
+            "file-missing",
+            f"expected a file at {path}, found {error.strerror}",
+            hint="check the path",
+        ) from error
+
+
+def bundle_path(name: str) -> Path:
+    """Returns the folder of a run by its id, or the path as given."""
+    from orchestrator.core.places import results_root
+
+    inside = results_root() / name
+    return inside if inside.is_dir() else Path(name)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Verifies and prints every check."""
+    from orchestrator.audit.verify import verify_bundle
+    from orchestrator.audit.view import open_view
+
+    trust = trust_from(arguments)
+    path = bundle_path(arguments.path)
+    view, archive = open_view(path)
+    try:
+        answer = verify_bundle(view, trust, name=path.name)
+    finally:
+        if archive is not None:
+            archive.close()
+    if arguments.json:
+        render.document(answer.model_dump(mode="json"))
+    else:
+        render.text(told(answer, path))
+    return answer.exit_code
+
+
+def told(answer: Verification, path: Path) -> str:
+    """Returns the answer as text; its last line names the next command."""
+    lines = []
+    for check in answer.checks:
+        lines.append(
+            f"{check.number:>2} {_MARKS[check.status]} {check.name:<17} {check.count:>6}  {check.detail}".rstrip()
+        )
+        if check.status == "failed":
+            lines.append(f"{'':>30} ({check.reference}) {check.hint}")
+    lines += [f"   withheld {name}" for name in answer.withheld]
+    standing = {
+        "authentic": f"AUTHENTIC: sealed {answer.sealed_at} by key {answer.keyid} ({answer.key_label}), and everything checked follows from the record",
+        "self_consistent": f"self-consistent, not authenticated: it names key {answer.keyid}, but no --keyid or --root said that this is the publisher's",
+        "refused": f"NO: {len(answer.failed)} checks failed",
+    }
+    lines.append(f"result: {standing[answer.standing]}")
+    following = {
+        "authentic": f"memtrial audit {path}",
+        "self_consistent": f"memtrial verify {path} --keyid KEYID",
+        "refused": "get the bundle again from its source, or ask its publisher",
+    }
+    lines.append(f"next: {following[answer.standing]}")
+    return "\n".join(lines)

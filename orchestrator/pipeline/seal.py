@@ -1,0 +1,258 @@
+"""Seals a run's folder into an evidence bundle: inputs as blobs, statements, checkpoint, list of files, seal.
+
+The seal's own envelope is removed first and written last: a folder is either sealed as a whole or says
+that it is not. The record (plan, ledger, present blobs) is only read.
+"""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from orchestrator import __version__
+from orchestrator.attest import layout
+from orchestrator.attest.dsse import sign_payload
+from orchestrator.attest.sbom import installed_distributions, render_sbom
+from orchestrator.attest.statements import seal_statement
+from orchestrator.core.canonical import sha256_hex
+from orchestrator.core.clock import utc_now_text
+from orchestrator.core.errors import IntegrityError
+from orchestrator.core.files import write_atomic
+from orchestrator.core.keys import PublicKey, SigningKey
+from orchestrator.core.notes import parse_checkpoint, sign_checkpoint
+from orchestrator.ledger.blobs import BlobStore
+from orchestrator.ledger.chain import exclusive
+from orchestrator.model.bundle import BundleCard, ConsistencyProof, SigstorePin
+from orchestrator.model.images import ImageLock
+from orchestrator.model.plan import Plan
+from orchestrator.model.report import RunReport
+from orchestrator.model.statement import KeyLabel, KeyPin
+from orchestrator.model.task import Key
+from orchestrator.pipeline.dossier import (
+    Attached,
+    Composition,
+    Dossier,
+    compose,
+    plan_inputs,
+    read_dossier,
+)
+from orchestrator.sources.loader import load_curated, load_task
+
+
+class SigstoreSigner(Protocol):
+    """What makes sigstore bundles of statements."""
+
+    @property
+    def pin(self) -> SigstorePin:
+        """Whose certificates they bear."""
+
+    def sign(self, payload: bytes) -> bytes:
+        """Returns the bundle of a statement."""
+
+    def trust_config(self) -> bytes | None:
+        """Returns the trust configuration that verifies them, if it is this project's own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Signer:
+    """Who seals."""
+
+    key: SigningKey
+    label: KeyLabel
+    sigstore: SigstoreSigner | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Inputs:
+    """Where what the plan pins lies on this machine."""
+
+    fixtures: Path
+    images: Path
+    image_lock: bytes | None
+
+
+@dataclass(frozen=True, slots=True)
+class SealOutcome:
+    """What a seal tells the user."""
+
+    keyid: str
+    label: KeyLabel
+    files: int
+    statements: int
+    records: int
+
+
+def ephemeral_signer() -> Signer:
+    """Makes a key that lives as long as this process and is written nowhere."""
+    return Signer(SigningKey.generate(), "ephemeral-local")
+
+
+def seal_run(folder: Path, signer: Signer, inputs: Inputs) -> SealOutcome:
+    """Seals a run whose report.json is written.
+
+    Raises:
+        UsageError: another process has the run open.
+        IntegrityError: the record is broken, or the fixtures are not the ones of the plan.
+    """
+    with exclusive(folder / layout.LEDGER):
+        (folder / layout.SEAL).unlink(missing_ok=True)
+        dossier = read_dossier(
+            (folder / layout.PLAN).read_bytes(), (folder / layout.LEDGER).read_bytes()
+        )
+        blobs = BlobStore(folder / "blobs")
+        keys = store_inputs(dossier.plan, blobs, inputs)
+        card = BundleCard(
+            run_id=dossier.run_id,
+            memtrial_version=__version__,
+            sealed_at=utc_now_text(),
+            key=KeyPin(keyid=signer.key.public.keyid, label=signer.label),
+            image_lock_sha256=blobs.put(inputs.image_lock) if inputs.image_lock else None,
+            sigstore=signer.sigstore.pin if signer.sigstore else None,
+        )
+        report_data = (folder / layout.REPORT).read_bytes()
+        composed = compose(
+            dossier,
+            card,
+            blobs,
+            keys=dict(keys),
+            attached=Attached(
+                report_data=report_data,
+                report_complete=RunReport.parse(report_data, where=layout.REPORT).complete,
+                approval_data=_optional(folder / layout.APPROVAL),
+                claims_data=_optional(folder / layout.CLAIMS),
+            ),
+        )
+        proofs = _keep_earlier(folder, dossier)
+        _clear(folder)
+        files = _files(composed, dossier, card, signer, inputs)
+        for name, data in {**files, **proofs}.items():
+            write_atomic(folder / name, data)
+        count = _close(folder, card, signer.key)
+        statements = sum(len(payloads) for payloads in composed.payloads.values())
+        return SealOutcome(
+            card.key.keyid, signer.label, count, statements, dossier.content.tree.size
+        )
+
+
+def store_inputs(plan: Plan, blobs: BlobStore, inputs: Inputs) -> dict[str, Key]:
+    """Stores what the plan pins by digest as blobs of the run; returns the answer keys by task.
+
+    Raises:
+        IntegrityError: a fixture is no longer the one that the plan pins.
+    """
+    keys: dict[str, Key] = {}
+    stored: set[str] = set()
+    for pin in plan.tasks:
+        task = load_task(inputs.fixtures, pin.digests.id)
+        keys[pin.digests.id] = task.key
+        for document in (
+            task.card,
+            task.source,
+            task.brief,
+            task.history,
+            task.key,
+            task.rehearsal,
+        ):
+            stored.add(blobs.put(document.canonical()))
+    for curated in plan.curated:
+        found = load_curated(inputs.fixtures, curated.task_id)
+        stored |= {blobs.put(found.text.encode()), blobs.put(found.log.canonical())}
+    stored.add(blobs.put((inputs.images / "agent" / "scripted.py").read_bytes()))
+    absent = plan_inputs(plan) - stored
+    if absent:
+        raise IntegrityError(
+            "inputs-changed",
+            f"expected the inputs that the plan pins, found none with digest {', '.join(sorted(absent)[:3])}",
+            hint="restore the fixtures that the plan was made from, then run `memtrial seal`",
+        )
+    return keys
+
+
+def _optional(path: Path) -> bytes | None:
+    return path.read_bytes() if path.is_file() else None
+
+
+def _keep_earlier(folder: Path, dossier: Dossier) -> dict[str, bytes]:
+    """Keeps the checkpoint of an earlier seal, with its key and the proof that this ledger continues it."""
+    old_note, old_key = _optional(folder / layout.CHECKPOINT), _optional(folder / layout.KEY)
+    if old_note is None or old_key is None:
+        return _proofs_on(folder, dossier)
+    old = parse_checkpoint(old_note, where=layout.CHECKPOINT)
+    key = PublicKey.parse_pem(old_key, where=layout.KEY)
+    old.verify(key, where=layout.CHECKPOINT)
+    note_name, key_name, _ = layout.earlier_name(old.checkpoint.size, key.keyid)
+    write_atomic(folder / note_name, old_note)
+    write_atomic(folder / key_name, old_key)
+    return _proofs_on(folder, dossier)
+
+
+def _proofs_on(folder: Path, dossier: Dossier) -> dict[str, bytes]:
+    """Returns the consistency proofs from every kept checkpoint to the present tree."""
+    proofs: dict[str, bytes] = {}
+    tree = dossier.content.tree
+    kept = folder / "checkpoints"
+    for path in sorted(kept.iterdir()) if kept.is_dir() else ():
+        old = parse_checkpoint(path.read_bytes(), where=path.name).checkpoint
+        if old.size > tree.size or tree.root(old.size) != old.root:
+            raise IntegrityError(
+                "ledger-not-the-signed-one",
+                f"{path.name}: expected a ledger that continues the one signed earlier, found another",
+                hint="the record was changed after it was signed: restore it from a copy",
+            )
+        proofs[f"proofs/from-{path.name}.json"] = ConsistencyProof(
+            old_size=old.size,
+            old_root_sha256=old.root.hex(),
+            size=tree.size,
+            root_sha256=tree.root().hex(),
+            path=tuple(step.hex() for step in tree.consistency(old.size)),
+        ).canonical()
+    return proofs
+
+
+def _clear(folder: Path) -> None:
+    """Removes what an earlier seal made, and temporary files of a process that died."""
+    for name in layout.MADE_BY_SEAL:
+        shutil.rmtree(folder / name, ignore_errors=True)
+    for path in folder.rglob(".*.tmp"):
+        path.unlink()
+
+
+def _files(
+    composed: Composition, dossier: Dossier, card: BundleCard, signer: Signer, inputs: Inputs
+) -> dict[str, bytes]:
+    lock = (
+        ImageLock.parse(inputs.image_lock, where="images/lock.json") if inputs.image_lock else None
+    )
+    files = {
+        **composed.plain,
+        layout.CARD: card.canonical(),
+        layout.KEY: signer.key.public.pem(),
+        layout.CHECKPOINT: sign_checkpoint(dossier.checkpoint(), signer.key),
+        layout.SBOM: render_sbom(dossier.plan, card, lock, installed_distributions()),
+    }
+    for name, payloads in composed.payloads.items():
+        whole = [payload for payload in payloads if payload is not None]
+        files[name] = b"".join(sign_payload(payload, signer.key) + b"\n" for payload in whole)
+        if signer.sigstore is not None:
+            for number, payload in enumerate(whole):
+                files[layout.sigstore_name(name, number)] = signer.sigstore.sign(payload)
+    config = signer.sigstore.trust_config() if signer.sigstore else None
+    if config is not None:
+        files[layout.TRUST_CONFIG] = config
+    return files
+
+
+def _close(folder: Path, card: BundleCard, key: SigningKey) -> int:
+    """Writes SHA256SUMS over every file and then the seal; returns how many files it covers."""
+    digests = {
+        path.relative_to(folder).as_posix(): sha256_hex(path.read_bytes())
+        for path in folder.rglob("*")
+        if path.is_file() and path.name not in {layout.SUMS, layout.SEAL}
+    }
+    sums = layout.render_sums(digests)
+    payload = seal_statement(layout.SUMS, sha256_hex(sums), len(digests), card)
+    write_atomic(folder / layout.SUMS, sums)
+    write_atomic(folder / layout.SEAL, sign_payload(payload, key) + b"\n")
+    return len(digests)

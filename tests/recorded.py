@@ -1,0 +1,188 @@
+"""Records whole runs in seconds: the real pipeline and fixtures over a sandbox that plays the containers.
+
+The play answers as real containers do for the shipped tasks: the reference patch passes every hidden
+test, the natural one all but the memory tests, no patch none. What is recorded is what any run records.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import cast
+from xml.sax.saxutils import quoteattr
+
+from orchestrator.core.files import write_atomic
+from orchestrator.core.patchtext import touched_paths
+from orchestrator.core.places import fixtures_root, images_root
+from orchestrator.model.plan import ImagePin, Plan, TaskPin
+from orchestrator.model.report import RunReport
+from orchestrator.model.verdict import Change
+from orchestrator.pipeline.options import PlanRequest
+from orchestrator.pipeline.plan import build_plan
+from orchestrator.pipeline.run import Run
+from orchestrator.pipeline.seal import Inputs, SealOutcome, Signer, ephemeral_signer, seal_run
+from orchestrator.pipeline.setup import benches
+from orchestrator.protocols import (
+    ActOutcome,
+    HarvestOutcome,
+    Inventory,
+    Launch,
+    VerifyJob,
+    VerifyOutcome,
+)
+from orchestrator.report.build import build_report
+from orchestrator.report.terminal import render_report
+from orchestrator.sandbox.adapter import DockerSandbox
+from orchestrator.sources.loader import LoadedTask, load_task
+
+EIGHT = PlanRequest(
+    agents=("oracle", "follower"),
+    tasks=("depotfeed-returns", "humanize-transfer-eta"),
+    conditions=("no_memory", "curated_file_budgeted"),
+)
+MANY = PlanRequest(agents=("oracle", "follower"), epochs=8)
+TINY = PlanRequest(
+    agents=("follower",), tasks=("depotfeed-returns",), conditions=("curated_file_budgeted",)
+)
+
+
+def image(name: str) -> ImagePin:
+    digest = "sha256:" + hashlib.sha256(name.encode()).hexdigest()
+    return ImagePin(id=digest, diff_ids=(digest,))
+
+
+def make_plan(request: PlanRequest) -> Plan:
+    def pins(task: LoadedTask) -> tuple[ImagePin, ImagePin]:
+        return image(f"{task.card.id} agent"), image(f"{task.card.id} verifier")
+
+    return build_plan(
+        request, fixtures=fixtures_root(), images=images_root(), image_pins=pins
+    ).model_copy(update={"source_revision": "test:recorded", "source_dirty": False})
+
+
+class PlayedWorkspace:
+    inventory = Inventory((), (), (), ("lo",), 1, 1000, "0000", "trial")
+
+    def __init__(self, task: TaskPin) -> None:
+        self._tree = task.tree
+        self._patch = ""
+
+    def act(self, launch: Launch) -> ActOutcome:
+        play = json.loads(launch.stdin)
+        if play["play"] == "oracle":
+            self._patch = play["reference_patch"]
+        elif play["play"] == "follower":
+            known = all(
+                any(all(part in play["prompt"] for part in parts) for parts in fact["any_of"])
+                for fact in play["facts"]
+            )
+            self._patch = play["reference_patch"] if known else play["natural_patch"]
+        return ActOutcome("exited", 0, b"played\n" * 200, output_truncated=False)
+
+    def harvest(self) -> HarvestOutcome:
+        diff = self._patch.encode()
+        changes = tuple(
+            Change(
+                path=path,
+                status="modified",
+                old_mode="100644",
+                new_mode="100644",
+                blob=hashlib.sha1(path.encode()).hexdigest(),
+                bytes=len(diff),
+            )
+            for path in touched_paths(self._patch)
+        )
+        tree = hashlib.sha1(self._tree.encode() + diff).hexdigest()
+        return HarvestOutcome(tree, diff, diff_truncated=False, changes=changes, left_out=())
+
+    def container_ms(self) -> int:
+        return 1
+
+
+class PlayedSandbox:
+    def __init__(self) -> None:
+        self._tasks = {name: load_task(fixtures_root(), name) for name in _task_names()}
+
+    @contextmanager
+    def open(self, task: TaskPin, *, trial: str) -> Iterator[PlayedWorkspace]:
+        yield PlayedWorkspace(task)
+
+    def verify(self, job: VerifyJob, *, trial: str) -> tuple[VerifyOutcome, int]:
+        task = self._tasks[job.task.digests.id]
+        if job.phase == "pass_to_pass":
+            tests = [(test.id, True) for test in task.key.pass_to_pass for _ in range(test.n)]
+        else:
+            good = job.diff.decode() == task.rehearsal.reference_patch
+            half = job.diff.decode() == task.rehearsal.natural_patch
+            tests = [
+                (test.id, good or (half and test.group == "capability"))
+                for test in task.key.card.fail_to_pass
+            ]
+        failed = not all(passed for _, passed in tests)
+        return VerifyOutcome(
+            compiled=True,
+            compile_error=None,
+            timed_out=False,
+            exit_code=1 if failed else 0,
+            report=junit(tests),
+            log=b"played\n",
+        ), 1
+
+    def abort(self) -> None:
+        """Nothing runs."""
+
+
+def _task_names() -> list[str]:
+    return [path.name for path in (fixtures_root() / "tasks").iterdir() if path.is_dir()]
+
+
+def junit(tests: list[tuple[str, bool]]) -> bytes:
+    cases = []
+    for name, passed in tests:
+        classname, _, function = name.partition("::")
+        inner = "" if passed else '<failure message="m">x</failure>'
+        cases.append(
+            f'<testcase classname={quoteattr(classname)} name={quoteattr(function)} time="0.01">{inner}</testcase>'
+        )
+    head = f'<?xml version="1.0" encoding="utf-8"?><testsuites><testsuite name="pytest" tests="{len(tests)}">'
+    return (head + "".join(cases) + "</testsuite></testsuites>").encode()
+
+
+def record_run(results: Path, request: PlanRequest) -> Path:
+    """Runs a plan to its report and returns its folder, unsealed."""
+    plan = make_plan(request)
+    run = Run.create(results, plan, engine="played", workers=1)
+    run.execute(
+        benches(plan, cast("DockerSandbox", PlayedSandbox())), workers=1, progress=lambda _: None
+    )
+    run.close()
+    write_reports(run.folder)
+    return run.folder
+
+
+def write_reports(folder: Path) -> RunReport:
+    report = build_report(folder)
+    write_atomic(folder / "report.json", report.canonical() + b"\n")
+    write_atomic(folder / "report.txt", render_report(report).encode())
+    return report
+
+
+def inputs() -> Inputs:
+    lock = images_root() / "lock.json"
+    return Inputs(fixtures_root(), images_root(), lock.read_bytes().rstrip(b"\n"))
+
+
+def seal(folder: Path, signer: Signer | None = None) -> SealOutcome:
+    return seal_run(folder, signer or ephemeral_signer(), inputs())
+
+
+def files_of(folder: Path) -> dict[str, bytes]:
+    """Returns every file of a folder by its name."""
+    return {
+        path.relative_to(folder).as_posix(): path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
