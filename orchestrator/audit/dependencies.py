@@ -106,26 +106,32 @@ def _attestations(
 
 
 def _judge(pin: Pin, attested: dict[str, Attested], refused: dict[str, str]) -> DependencyFinding:
-    def say(standing: Standing, files: int, detail: str) -> DependencyFinding:
-        return DependencyFinding(pin.name, pin.version, standing, files, detail)
-
-    if not pin.sha256s:
-        return say("not_pinned", 0, "the lock gives no hash")
     files, wrong = _installed(pin)
-    if wrong:
-        return say("mismatch", files, wrong)
-    if pin.name in refused:
-        return say("mismatch", files, refused[pin.name])
+    wrong = wrong or refused.get(pin.name, "")
     found = next((attested[sha256] for sha256 in sorted(pin.sha256s) if sha256 in attested), None)
-    if found is not None:
-        return say("attested", files, f"{found.filename} published by {found.publisher}")
-    if (other := attested.get(f"for {pin.name}")) is not None:
-        return say(
-            "mismatch", files, f"provenance is of {other.filename}, which the lock does not pin"
-        )
-    if not files:
-        return say("not_installed", 0, f"{len(pin.sha256s)} hashes in the lock")
-    return say("hash_pinned", files, f"{len(pin.sha256s)} hashes in the lock, no provenance stored")
+    other = attested.get(f"for {pin.name}")
+    hashes = f"{len(pin.sha256s)} hashes in the lock"
+    cases: tuple[tuple[bool, Standing, str], ...] = (
+        (not pin.sha256s, "not_pinned", "the lock gives no hash"),
+        (bool(wrong), "mismatch", wrong),
+        (
+            other is not None and found is None,
+            "mismatch",
+            f"provenance is of {other.filename if other else ''}, which the lock does not pin",
+        ),
+        (
+            found is not None,
+            "attested",
+            f"{found.filename} published by {found.publisher}" if found else "",
+        ),
+        (not files, "not_installed", hashes),
+    )
+    for holds, standing, detail in cases:
+        if holds:
+            return DependencyFinding(pin.name, pin.version, standing, files, detail)
+    return DependencyFinding(
+        pin.name, pin.version, "hash_pinned", files, f"{hashes}, no provenance stored"
+    )
 
 
 def _installed(pin: Pin) -> tuple[int, str]:
