@@ -1,0 +1,51 @@
+"""One recorded run of eight trials, sealed by a key that the tests hold: an insider has no more."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from orchestrator.audit.trust import Trust
+from orchestrator.core.keys import SigningKey
+from orchestrator.pipeline.seal import Signer
+from tests.recorded import EIGHT, TINY, files_of, record_run, seal
+
+NOW = "2099-01-01T00:00:00Z"
+
+
+@dataclass(frozen=True, slots=True)
+class Sealed:
+    """A sealed run on disk and in memory, with the key that sealed it."""
+
+    folder: Path
+    files: dict[str, bytes]
+    key: SigningKey
+
+    @property
+    def keyid(self) -> str:
+        return self.key.public.keyid
+
+    @property
+    def trust(self) -> Trust:
+        return Trust(now=NOW, keyid=self.keyid)
+
+
+def sealed_run(results: Path, request) -> Sealed:
+    folder = record_run(results, request)
+    key = SigningKey.generate()
+    seal(folder, Signer(key, "operator"))
+    return Sealed(folder, files_of(folder), key)
+
+
+@pytest.fixture(scope="session")
+def eight(tmp_path_factory: pytest.TempPathFactory) -> Sealed:
+    """Eight trials. Read only: tests that change something take a copy."""
+    return sealed_run(tmp_path_factory.mktemp("eight"), EIGHT)
+
+
+@pytest.fixture(scope="session")
+def tiny(tmp_path_factory: pytest.TempPathFactory) -> Sealed:
+    """One trial. Read only."""
+    return sealed_run(tmp_path_factory.mktemp("tiny"), TINY)
