@@ -58,7 +58,7 @@ def run(arguments: argparse.Namespace) -> int:
         arguments.out or folder.parent / f"{folder.name}{'.public' * arguments.public}.tar",
         Choices(
             frozenset(arguments.withhold),
-            frozenset(arguments.accept),
+            frozenset(arguments.accept) | _planted(),
             secret_values(dict(os.environ)),
         ),
         Trust(now=utc_now_text()),
@@ -77,3 +77,14 @@ def run(arguments: argparse.Namespace) -> int:
     )
     render.text(f"next: memtrial verify {shown_path(outcome.path)} --keyid KEYID")
     return 0
+
+
+def _planted() -> frozenset[str]:
+    """Digests of the shipped histories: some hold made-up secrets, so that redaction can be tried on them."""
+    from orchestrator.core.places import data_root
+    from orchestrator.sources.loader import list_tasks, load_task
+
+    fixtures = data_root() / "fixtures"
+    return frozenset(
+        load_task(fixtures, name).digests.history_sha256 for name in list_tasks(fixtures)
+    )

@@ -1,0 +1,221 @@
+"""Promise: a seal covers all, replaces an earlier one without losing it, and refuses what is not the plan's."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from importlib import metadata
+
+import pytest
+from cyclonedx.schema import SchemaVersion
+from cyclonedx.validation.json import JsonStrictValidator
+
+from orchestrator.attest import layout
+from orchestrator.audit.verify import verify_bundle
+from orchestrator.audit.view import FolderView, MemoryView
+from orchestrator.core.errors import IntegrityError, UsageError
+from orchestrator.core.keys import SigningKey
+from orchestrator.ledger.chain import Ledger
+from orchestrator.model.record import RunEnded, RunResumed
+from orchestrator.pipeline.run import Run, signed_prefix
+from orchestrator.pipeline.seal import Inputs, Signer, seal_run
+from tests.evidence.conftest import NOW, Trust
+from tests.recorded import files_of, inputs, seal, write_reports
+
+
+@pytest.fixture
+def copy(tiny, tmp_path):
+    folder = tmp_path / tiny.folder.name
+    shutil.copytree(tiny.folder, folder)
+    return folder
+
+
+def grow(folder) -> None:
+    """Adds what `memtrial resume` adds to a finished run."""
+    ledger, _, _ = Ledger.open_for_append(folder / layout.LEDGER)
+    ledger.append(RunResumed(torn_tail_bytes=0))
+    ledger.append(RunEnded(trials=1, completed=1, wall_ms=1))
+    ledger.close()
+    write_reports(folder)
+
+
+def test_a_run_that_went_on_is_sealed_again_and_shown_to_continue_its_earlier_checkpoint(
+    tiny, copy
+):
+    grow(copy)
+    first = verify_bundle(FolderView(copy), Trust(now=NOW), name="half")
+    assert first.exit_code == 6, "a stale seal does not cover the new records"
+    key = SigningKey.generate()
+    seal(copy, Signer(key, "ephemeral-local"))
+    answer = verify_bundle(FolderView(copy), Trust(now=NOW, keyid=key.public.keyid), name="again")
+    assert answer.exit_code == 0, answer.failed
+    checkpoints = next(check for check in answer.checks if check.name == "checkpoint")
+    assert checkpoints.count == 2
+    kept = (("kept", tiny.files[layout.CHECKPOINT]),)
+    remembered = verify_bundle(
+        FolderView(copy), Trust(now=NOW, keyid=key.public.keyid, remembered=kept), name="again"
+    )
+    assert remembered.exit_code == 0
+    assert next(c for c in remembered.checks if c.name == "witness").status == "ok"
+
+
+def test_a_ledger_that_does_not_continue_its_checkpoint_is_not_sealed_again(copy):
+    path = copy / layout.LEDGER
+    path.write_bytes(b"".join(line + b"\n" for line in path.read_bytes().splitlines()[:-1]))
+    write_reports(copy)
+    with pytest.raises(IntegrityError) as refused:
+        seal(copy)
+    assert refused.value.reference == "ledger-not-the-signed-one"
+    assert not (copy / layout.SEAL).exists()
+
+
+def test_a_seal_that_dies_half_way_leaves_a_folder_that_says_it_is_not_sealed(copy, monkeypatch):
+    def dies(*_: object) -> int:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("orchestrator.pipeline.seal._close", dies)
+    with pytest.raises(KeyboardInterrupt):
+        seal(copy)
+    answer = verify_bundle(FolderView(copy), Trust(now=NOW), name="half")
+    assert [check.reference for check in answer.failed] == ["bundle-not-whole"]
+    assert "memtrial seal" in (answer.failed[0].hint or "")
+    monkeypatch.undo()
+    seal(copy)
+    assert verify_bundle(FolderView(copy), Trust(now=NOW), name="whole").exit_code == 0
+
+
+def test_sealing_twice_with_one_key_changes_only_what_has_a_time(copy):
+    key = SigningKey.generate()
+    seal(copy, Signer(key, "operator"))
+    first = files_of(copy)
+    seal(copy, Signer(key, "operator"))
+    second = files_of(copy)
+    timed = {layout.CARD, layout.GUIDE, layout.SBOM, layout.SUMS, layout.SEAL}
+    assert {n for n in second if first.get(n) != second[n]} - timed <= {
+        n for n in second if n.startswith(("checkpoints/", "keys/", "proofs/from-"))
+    }
+
+
+def test_changed_fixtures_are_not_sealed_in_place_of_the_planned_ones(copy, tmp_path):
+    fixtures = tmp_path / "fixtures"
+    shutil.copytree(inputs().fixtures, fixtures)
+    brief = fixtures / "tasks" / "depotfeed-returns" / "brief.json"
+    changed = json.loads(brief.read_bytes())
+    changed["prompt"] += " Quickly."
+    brief.write_text(json.dumps(changed))
+    # A fresh record: the blobs of an earlier seal are not there to help.
+    shutil.rmtree(copy / "blobs")
+    with pytest.raises(IntegrityError) as refused:
+        seal_run(
+            copy,
+            Signer(SigningKey.generate(), "operator"),
+            Inputs(fixtures, inputs().images, None),
+        )
+    assert refused.value.reference == "inputs-changed"
+
+
+def test_a_run_that_someone_works_on_is_not_sealed(copy):
+    ledger, _, _ = Ledger.open_for_append(copy / layout.LEDGER)
+    with pytest.raises(UsageError) as refused:
+        seal(copy)
+    ledger.close()
+    assert refused.value.reference == "run-active"
+
+
+def test_resume_opens_from_the_signed_checkpoint_and_full_checks_all(copy):
+    signed = signed_prefix(copy)
+    assert signed is not None
+    assert signed.size == len((copy / layout.LEDGER).read_bytes().splitlines())
+    run = Run.resume(copy)
+    run.close()
+    grown = (copy / layout.LEDGER).read_bytes().splitlines()
+    assert len(grown) == signed.size + 1
+    # A changed blob is no part of the ledger: only --full reads them all.
+    blob = next(p for p in sorted((copy / "blobs").rglob("*")) if p.is_file() and p.suffix == "")
+    blob.write_bytes(b"changed")
+    Run.resume(copy).close()
+    with pytest.raises(IntegrityError, match="expected SHA-256"):
+        Run.resume(copy, full=True)
+
+
+def test_resume_refuses_a_checkpoint_that_the_key_beside_it_did_not_sign(copy):
+    (copy / layout.KEY).write_bytes(SigningKey.generate().public.pem())
+    with pytest.raises(IntegrityError, match="signature"):
+        Run.resume(copy)
+
+
+def test_a_run_of_the_earlier_format_is_read_reported_and_can_be_sealed(tiny, tmp_path):
+    """Runs were recorded before there was a seal: plan, ledger, plain blobs and a report, nothing else."""
+    folder = tmp_path / "old"
+    old = {n: d for n, d in tiny.files.items() if n in {layout.PLAN, layout.LEDGER}}
+    for name, data in old.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(data)
+    shutil.copytree(tiny.folder / "blobs", folder / "blobs")
+    for path in (folder / "blobs").rglob("*.gz"):
+        import gzip
+
+        path.with_suffix("").write_bytes(gzip.decompress(path.read_bytes()))
+        path.unlink()
+    refused = verify_bundle(FolderView(folder), Trust(now=NOW), name="old")
+    assert [check.reference for check in refused.failed] == ["bundle-not-whole"]
+    write_reports(folder)
+    assert (folder / layout.REPORT).read_bytes() == tiny.files[layout.REPORT]
+    seal(folder)
+    assert verify_bundle(FolderView(folder), Trust(now=NOW), name="old").exit_code == 0
+
+
+def test_the_bill_of_materials_is_valid_cyclonedx_and_names_environment_images_and_packages(eight):
+    text = eight.files[layout.SBOM].decode()
+    assert JsonStrictValidator(SchemaVersion.V1_6).validate_str(text) is None
+    components = json.loads(text)["components"]
+    kinds = [item["purl"].split("/")[0] if "purl" in item else item["type"] for item in components]
+    assert kinds.count("container") == 4
+    assert "pkg:deb" in kinds
+    versions = {
+        item["name"]: item["version"] for item in components if item["bom-ref"].startswith("pypi:")
+    }
+    assert versions["pydantic"] == metadata.version("pydantic")
+
+
+def test_statements_are_in_toto_with_the_promised_predicates_and_names(eight):
+    import base64
+
+    lines = eight.files["attestations/0000.intoto.jsonl"].splitlines()
+    statements = [json.loads(base64.b64decode(json.loads(line)["payload"])) for line in lines]
+    assert [s["predicateType"] for s in statements] == [
+        "https://in-toto.io/attestation/test-result/v0.1",
+        "https://slsa.dev/provenance/v1",
+        "urn:memtrial:predicate:trial-account:v1",
+    ]
+    record = eight.files["records/0000.json"]
+    from orchestrator.core.canonical import sha256_hex
+
+    for statement in statements:
+        assert statement["_type"] == "https://in-toto.io/Statement/v1"
+        assert statement["subject"] == [
+            {"name": "records/0000.json", "digest": {"sha256": sha256_hex(record)}}
+        ]
+    result = statements[0]["predicate"]
+    assert result["result"] in {"PASSED", "FAILED"}
+    names = result["passedTests"] + result["failedTests"]
+    assert any(name.startswith("FAIL_TO_PASS: ") for name in names)
+    assert any(name.startswith("PASS_TO_PASS: ") for name in names)
+    dependencies = statements[1]["predicate"]["buildDefinition"]["resolvedDependencies"]
+    assert {"plan", "agent-image", "verifier-image", "repository", "history"} <= {
+        item["name"] for item in dependencies
+    }
+
+
+def test_a_run_without_any_verdict_is_sealed_and_verified_as_what_it_is(copy, tmp_path):
+    folder = tmp_path / "begun"
+    folder.mkdir()
+    (folder / layout.PLAN).write_bytes((copy / layout.PLAN).read_bytes())
+    lines = (copy / layout.LEDGER).read_bytes().splitlines()[:3]
+    (folder / layout.LEDGER).write_bytes(b"".join(line + b"\n" for line in lines))
+    shutil.copytree(copy / "blobs", folder / "blobs")
+    write_reports(folder)
+    seal(folder)
+    answer = verify_bundle(MemoryView(files_of(folder)), Trust(now=NOW), name="begun")
+    assert answer.exit_code == 0, answer.failed
+    assert next(c for c in answer.checks if c.name == "verdicts").count == 0
