@@ -8,35 +8,40 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import cast
 from xml.sax.saxutils import quoteattr
 
 from orchestrator.core.files import write_atomic
 from orchestrator.core.patchtext import touched_paths
 from orchestrator.core.places import fixtures_root, images_root
-from orchestrator.model.plan import ImagePin, Plan, TaskPin
+from orchestrator.memory.curated import CuratedAdapter
+from orchestrator.memory.none import NoMemoryAdapter
+from orchestrator.memory.raw_fts import RawFtsAdapter
+from orchestrator.memory.tokens import TokenCounter
+from orchestrator.model.plan import ImagePin, Plan, TaskPin, Trial
 from orchestrator.model.report import RunReport
+from orchestrator.model.resources import Resources
 from orchestrator.model.verdict import Change
 from orchestrator.pipeline.options import PlanRequest
 from orchestrator.pipeline.plan import build_plan
 from orchestrator.pipeline.run import Run
 from orchestrator.pipeline.seal import Inputs, SealOutcome, Signer, ephemeral_signer, seal_run
-from orchestrator.pipeline.setup import benches
+from orchestrator.pipeline.stages import Bench
 from orchestrator.protocols import (
     ActOutcome,
     HarvestOutcome,
-    Inventory,
     Launch,
+    MemoryAdapter,
     VerifyJob,
     VerifyOutcome,
 )
 from orchestrator.report.build import build_report
 from orchestrator.report.terminal import render_report
-from orchestrator.sandbox.adapter import DockerSandbox
-from orchestrator.sources.loader import LoadedTask, load_task
+from orchestrator.sources.loader import LoadedTask, load_curated, load_task
+from tests.fakes.sandbox import clean_inventory, guard_over
 
 EIGHT = PlanRequest(
     agents=("oracle", "follower"),
@@ -64,11 +69,19 @@ def make_plan(request: PlanRequest) -> Plan:
 
 
 class PlayedWorkspace:
-    inventory = Inventory((), (), (), ("lo",), 1, 1000, "0000", "trial")
+    contents: tuple[tuple[str, bytes], ...] = ()
+    exposed = b"{}"
 
     def __init__(self, task: TaskPin) -> None:
+        self.inventory = clean_inventory(task)
         self._tree = task.tree
         self._patch = ""
+
+    def listing(self) -> tuple[str, ...]:
+        return ()
+
+    def resources(self) -> Resources | None:
+        return None
 
     def act(self, launch: Launch) -> ActOutcome:
         play = json.loads(launch.stdin)
@@ -121,18 +134,26 @@ class PlayedSandbox:
                 (test.id, good or (half and test.group == "capability"))
                 for test in task.key.card.fail_to_pass
             ]
-        failed = not all(passed for _, passed in tests)
         return VerifyOutcome(
             compiled=True,
             compile_error=None,
             timed_out=False,
-            exit_code=1 if failed else 0,
-            report=junit(tests),
+            exit_code=1,
+            report=junit([*drawn(job), *tests]),
             log=b"played\n",
         ), 1
 
-    def abort(self) -> None:
-        """Nothing runs."""
+
+def drawn(job: VerifyJob) -> list[tuple[str, bool]]:
+    """What the drawn tests of a verification come to: they hold one plain assertion each."""
+    found = []
+    for path, text in job.seal_files:
+        module = path.removesuffix(".py").replace("/", ".")
+        for name, number, wanted in re.findall(
+            r"def (\w+)\(\):\n    assert (\d+) % 7 == (\d)", text
+        ):
+            found.append((f"{module}::{name}", int(number) % 7 == int(wanted)))
+    return found
 
 
 def _task_names() -> list[str]:
@@ -147,17 +168,41 @@ def junit(tests: list[tuple[str, bool]]) -> bytes:
         cases.append(
             f'<testcase classname={quoteattr(classname)} name={quoteattr(function)} time="0.01">{inner}</testcase>'
         )
-    head = f'<?xml version="1.0" encoding="utf-8"?><testsuites><testsuite name="pytest" tests="{len(tests)}">'
+    failed = sum(not passed for _, passed in tests)
+    head = f'<?xml version="1.0" encoding="utf-8"?><testsuites><testsuite name="pytest" errors="0" failures="{failed}" skipped="0" tests="{len(tests)}">'
     return (head + "".join(cases) + "</testsuite></testsuites>").encode()
+
+
+def _benches(plan: Plan) -> Callable[[Trial], Bench]:
+    tasks = {name: load_task(fixtures_root(), name) for name in _task_names()}
+    curated = {p.task_id: load_curated(fixtures_root(), p.task_id).text for p in plan.curated}
+    adapters: dict[str, MemoryAdapter] = {
+        "none": NoMemoryAdapter(),
+        "raw_fts": RawFtsAdapter(),
+        "curated": CuratedAdapter(curated),
+    }
+    sandbox, counter, guard = PlayedSandbox(), TokenCounter(), guard_over()
+
+    def bench(trial: Trial) -> Bench:
+        return Bench(
+            plan=plan,
+            plan_sha256=plan.digest_sha256(),
+            trial=trial,
+            task=tasks[trial.task_id],
+            adapter=adapters[plan.condition(trial.condition_id).adapter],
+            sandbox=sandbox,
+            counter=counter,
+            guard=guard,
+        )
+
+    return bench
 
 
 def record_run(results: Path, request: PlanRequest) -> Path:
     """Runs a plan to its report and returns its folder, unsealed."""
     plan = make_plan(request)
     run = Run.create(results, plan, engine="played", workers=1)
-    run.execute(
-        benches(plan, cast("DockerSandbox", PlayedSandbox())), workers=1, progress=lambda _: None
-    )
+    run.execute(_benches(plan), workers=1, progress=lambda _: None)
     run.close()
     write_reports(run.folder)
     return run.folder

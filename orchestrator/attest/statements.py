@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from orchestrator.model.bundle import BundleCard
 from orchestrator.model.memory import Injection
+from orchestrator.model.outcome import Outcome
 from orchestrator.model.plan import CuratedPin, Plan, Trial
 from orchestrator.model.statement import (
     BUNDLE_SEAL,
@@ -47,6 +48,7 @@ class TrialFacts:
     finished_on: str
     attempts: int
     infra_errors: int
+    ended: Outcome | None
     wall_ms: int
     container_ms: int
     verdict: Verdict | None
@@ -206,6 +208,7 @@ def _account(facts: TrialFacts) -> TrialAccount:
         else "resolved"
         if verdict.resolved
         else "unresolved",
+        ended=facts.ended,
         failure_reason=verdict.failure_reason if verdict else None,
         attempts=facts.attempts,
         infra_errors=facts.infra_errors,

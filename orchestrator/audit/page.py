@@ -174,7 +174,7 @@ def _trials(dossier: Dossier) -> str:
     rows = []
     for trial in dossier.plan.trials:
         record = dossier.run.trial(trial.key)
-        ended = record.completed.ended if record.completed else None
+        ended = record.graded.ended if record.graded else None
         rows.append(
             (
                 str(trial.seq),

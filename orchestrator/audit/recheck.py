@@ -22,7 +22,7 @@ from orchestrator.core.notes import parse_checkpoint
 from orchestrator.core.strictjson import parse_json
 from orchestrator.ledger.blobs import BlobWithheld, blob_paths
 from orchestrator.model.bundle import ConsistencyProof, TrialProofs
-from orchestrator.model.record import StageDone
+from orchestrator.model.record import AttemptEnded, StageDone
 from orchestrator.model.report import RunReport
 from orchestrator.model.task import Key
 from orchestrator.pipeline.dossier import (
@@ -179,6 +179,8 @@ def check_blobs(opened: Opened, dossier: Dossier) -> Found:
 def _referenced(dossier: Dossier) -> set[str]:
     wanted = plan_inputs(dossier.plan)
     for entry in dossier.content.entries:
+        if isinstance(entry.body, AttemptEnded) and entry.body.evidence:
+            wanted.add(entry.body.evidence.sha256)
         if isinstance(entry.body, StageDone):
             wanted.add(entry.body.document_sha256)
             wanted |= {item.sha256 for item in entry.body.artifacts}

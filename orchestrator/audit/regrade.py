@@ -6,23 +6,26 @@ Nothing is taken over from the recorded verdict; the two must be equal to the by
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
 
 from orchestrator.core.canonical import sha256_hex
 from orchestrator.core.errors import IntegrityError, Negative
 from orchestrator.ledger.blobs import BlobReader, BlobWithheld
 from orchestrator.ledger.history import AttemptRecord
+from orchestrator.model.isolation import Isolation, Screening
 from orchestrator.model.memory import Injection
+from orchestrator.model.outcome import outcome_of_trial
 from orchestrator.model.plan import Plan, Trial
 from orchestrator.model.record import Prepared, Sealed, Stage
-from orchestrator.model.task import Brief
-from orchestrator.model.verdict import Acted, Harvest, TestReport, Verdict
+from orchestrator.model.task import Brief, Key, TaskCard
+from orchestrator.model.verdict import Acted, Harvest, Seal, TestReport, Verdict
+from orchestrator.pipeline.condemned import condemned
 from orchestrator.pipeline.dossier import Dossier, load_key, stage_document
 from orchestrator.protocols import VerifyOutcome
-from orchestrator.scoring.runners import normalise
+from orchestrator.scoring.runners import exam_for, normalise
+from orchestrator.scoring.seal import Phase
 from orchestrator.scoring.verdict import grade
 
-PHASES: tuple[Literal["pass_to_pass", "fail_to_pass"], ...] = ("pass_to_pass", "fail_to_pass")
+PHASES: tuple[Phase, ...] = ("pass_to_pass", "fail_to_pass")
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,15 +37,15 @@ class Regraded:
 
 
 def regrade_all(dossier: Dossier, blobs: BlobReader) -> Regraded:
-    """Recomputes the verdict of every completed trial.
+    """Recomputes the verdict of every graded trial.
 
     Raises:
-        Negative: a verdict or a normalised report differs from the recorded one.
+        Negative: a verdict, an outcome or a normalised report differs from the recorded one.
         IntegrityError: a trial's documents do not belong together.
     """
     verdicts, withheld = 0, []
     for trial in dossier.plan.trials:
-        attempt = dossier.run.trial(trial.key).completed
+        attempt = dossier.run.trial(trial.key).graded
         if attempt is None:
             continue
         try:
@@ -55,18 +58,57 @@ def regrade_all(dossier: Dossier, blobs: BlobReader) -> Regraded:
 
 
 def regrade(plan: Plan, trial: Trial, attempt: AttemptRecord, blobs: BlobReader) -> None:
-    """Recomputes one verdict from the evidence of its attempt."""
-    _check_sealed(plan, trial, attempt, blobs)
+    """Recomputes verdict and outcome of one attempt from its evidence."""
     _check_prepared(plan, trial, stage_document(blobs, attempt, Stage.PREPARE, Prepared))
+    injection = stage_document(blobs, attempt, Stage.INJECT, Injection)
+    if sha256_hex(injection.text.encode()) != injection.text_sha256:
+        raise _mixed_up(trial.key, "an injected text with the digest that its document gives")
+    recorded = stage_document(blobs, attempt, Stage.GRADE, Verdict)
+    if recorded.misconduct:
+        verdict = _condemned_again(plan, trial, attempt, blobs, recorded)
+    else:
+        _check_sealed(plan, trial, attempt, blobs)
+        verdict = _graded_again(plan, trial, attempt, blobs, injection)
+    if verdict != recorded:
+        wrong = [n for n, value in verdict if value != getattr(recorded, n)]
+        raise Negative(
+            "verdict-differs",
+            f"{trial.key}: expected the recorded verdict to follow from its evidence, found another {', '.join(wrong)}",
+            hint="the verdict was not made from this evidence: do not rely on this run",
+        )
+    acted = (
+        stage_document(blobs, attempt, Stage.ACT, Acted) if Stage.ACT in attempt.stages else None
+    )
+    outcome = outcome_of_trial(acted, verdict)
+    if attempt.ended is None or attempt.ended.outcome is not outcome:
+        raise Negative(
+            "outcome-differs",
+            f"{trial.key}: expected outcome {outcome.value}, found another",
+            hint="the outcome does not follow from how the agent ended: do not rely on this run",
+        )
+
+
+def _graded_again(
+    plan: Plan, trial: Trial, attempt: AttemptRecord, blobs: BlobReader, injection: Injection
+) -> Verdict:
+    """Grades from the runner's own reports, after the proofs around `act` were found clean."""
     harvest = stage_document(blobs, attempt, Stage.HARVEST, Harvest)
     acted = stage_document(blobs, attempt, Stage.ACT, Acted)
-    injection = stage_document(blobs, attempt, Stage.INJECT, Injection)
-    _check_digests(trial, attempt, acted, injection)
-    reports = [_report(trial, attempt, harvest, phase, blobs) for phase in PHASES]
+    isolation = stage_document(blobs, attempt, Stage.ISOLATE, Isolation)
+    screening = stage_document(blobs, attempt, Stage.SCREEN, Screening)
+    if isolation.findings or isolation.differences or screening.findings:
+        raise _mixed_up(trial.key, "a graded trial without a leak or an undeclared thing")
+    if (acted.agent, acted.output_sha256) != (trial.agent, artifact(attempt, Stage.ACT, "output")):
+        raise _mixed_up(trial.key, "the output that its document names")
     pins = plan.task(trial.task_id).digests
-    verdict = grade(
+    key = load_key(plan, trial.task_id, blobs)
+    card = TaskCard.parse_canonical(blobs.get(pins.card_sha256), where=f"card of {trial.key}")
+    reports = [_report(trial, attempt, phase, blobs, (card, key)) for phase in PHASES]
+    if harvest.diff_truncated and any(report.compiled for report in reports):
+        raise _mixed_up(trial.key, "no test run over a diff that was cut off")
+    return grade(
         trial=trial,
-        key=load_key(plan, trial.task_id, blobs),
+        key=key,
         brief=Brief.parse_canonical(blobs.get(pins.brief_sha256), where=f"brief of {trial.key}"),
         acted=acted,
         harvest=harvest,
@@ -76,14 +118,26 @@ def regrade(plan: Plan, trial: Trial, attempt: AttemptRecord, blobs: BlobReader)
         fail_to_pass=reports[1],
         diagnostic=plan.diagnostic,
     )
-    recorded = stage_document(blobs, attempt, Stage.GRADE, Verdict)
-    if verdict != recorded:
-        wrong = [n for n, value in verdict if value != getattr(recorded, n)]
-        raise Negative(
-            "verdict-differs",
-            f"{trial.key}: expected the recorded verdict to follow from its evidence, found another {', '.join(wrong)}",
-            hint="the verdict was not made from this evidence: do not rely on this run",
-        )
+
+
+def _condemned_again(
+    plan: Plan, trial: Trial, attempt: AttemptRecord, blobs: BlobReader, recorded: Verdict
+) -> Verdict:
+    """Makes the verdict of misconduct again; what was seen is the record's own evidence."""
+    harvest = (
+        stage_document(blobs, attempt, Stage.HARVEST, Harvest)
+        if Stage.HARVEST in attempt.stages
+        else None
+    )
+    return condemned(
+        trial=trial,
+        key=load_key(plan, trial.task_id, blobs),
+        tree=harvest.tree if harvest else plan.task(trial.task_id).tree,
+        diff_sha256=harvest.diff_sha256 if harvest else sha256_hex(b""),
+        injection=stage_document(blobs, attempt, Stage.INJECT, Injection),
+        violation=recorded.violations[0],
+        diagnostic=plan.diagnostic,
+    )
 
 
 def artifact(attempt: AttemptRecord, stage: Stage, name: str) -> str:
@@ -107,8 +161,10 @@ def _check_sealed(plan: Plan, trial: Trial, attempt: AttemptRecord, blobs: BlobR
         prepared_sha256=documents[Stage.PREPARE],
         remembered_sha256=documents[Stage.REMEMBER],
         injection_sha256=documents[Stage.INJECT],
+        isolation_sha256=documents[Stage.ISOLATE],
         acted_sha256=documents[Stage.ACT],
         harvest_sha256=documents[Stage.HARVEST],
+        screening_sha256=documents[Stage.SCREEN],
         verdict_sha256=documents[Stage.GRADE],
     )
     if stage_document(blobs, attempt, Stage.SEAL, Sealed) != expected:
@@ -135,28 +191,18 @@ def _check_prepared(plan: Plan, trial: Trial, prepared: Prepared) -> None:
         raise _mixed_up(trial.key, "containers as the plan pins them")
 
 
-def _check_digests(
-    trial: Trial, attempt: AttemptRecord, acted: Acted, injection: Injection
-) -> None:
-    output = artifact(attempt, Stage.ACT, "output")
-    text = sha256_hex(injection.text.encode())
-    if (acted.agent, acted.output_sha256) != (trial.agent, output) or text != injection.text_sha256:
-        raise _mixed_up(
-            trial.key, "output and injected text with the digests that their documents give"
-        )
-
-
 def _report(
     trial: Trial,
     attempt: AttemptRecord,
-    harvest: Harvest,
-    phase: Literal["pass_to_pass", "fail_to_pass"],
+    phase: Phase,
     blobs: BlobReader,
+    task: tuple[TaskCard, Key],
 ) -> TestReport:
     """Normalises the runner's own report again; how the container ended is taken from the record."""
     name = phase.replace("_", "-")
     data = blobs.get(artifact(attempt, Stage.GRADE, f"{name}-tests"))
     recorded = TestReport.parse_canonical(data, where=f"{trial.key} {name}")
+    drawn = blobs.get(artifact(attempt, Stage.GRADE, f"{name}-seal"))
     raw = blobs.get(artifact(attempt, Stage.GRADE, f"{name}-report"))
     outcome = VerifyOutcome(
         compiled=recorded.compiled,
@@ -165,14 +211,26 @@ def _report(
         exit_code=recorded.exit_code,
         report=raw or None,
         log=b"",
+        restored=recorded.restored,
+        left_running=_left_running(recorded),
     )
-    if normalise(outcome, phase) != recorded or (harvest.diff_truncated and recorded.tests):
+    card, key = task
+    seal = Seal.parse_canonical(drawn, where=f"{trial.key} {name} seal")
+    again = normalise(outcome, exam_for(card.runner, key, seal))
+    if (seal.phase, again) != (phase, recorded):
         raise Negative(
             "test-report-differs",
             f"{trial.key}: expected the recorded {name} tests to follow from the runner's report, found others",
             hint="the tests were not read from this report: do not rely on this run",
         )
     return recorded
+
+
+def _left_running(report: TestReport) -> int:
+    """Returns how many processes outlived the tests, which only a fault's text holds."""
+    fault = next((f for f in report.faults if f.kind == "left_running"), None)
+    digits = fault.detail.rpartition(" ")[2] if fault else "0"
+    return int(digits) if digits.isdecimal() and len(digits) < 10 else 0
 
 
 def _mixed_up(where: str, expected: str) -> IntegrityError:

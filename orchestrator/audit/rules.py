@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from orchestrator.core.errors import IntegrityError
 from orchestrator.ledger.history import AttemptRecord, RunRecord, TrialRecord
+from orchestrator.model.outcome import Outcome
 from orchestrator.model.plan import Plan
 from orchestrator.model.record import (
     AttemptEnded,
@@ -39,7 +40,6 @@ class _State:
     """What has been recorded so far."""
 
     def __init__(self, plan: Plan) -> None:
-        self._plan = plan
         self._keys = {trial.key for trial in plan.trials}
         self._run = RunRecord()
 
@@ -55,37 +55,39 @@ class _State:
         elif isinstance(body, AttemptEnded):
             self._end(entry, body)
         elif isinstance(body, RunEnded):
-            done = sum(1 for trial in self._run.trials.values() if trial.completed)
+            done = sum(1 for trial in self._run.trials.values() if trial.final)
             if (body.trials, body.completed) != (len(self._keys), done):
-                raise _refuse(entry, f"{done} of {len(self._keys)} trials completed")
+                raise _refuse(entry, f"{done} of {len(self._keys)} trials ended for good")
 
     def _start(self, entry: LedgerEntry, body: AttemptStarted) -> None:
         if body.trial not in self._keys:
             raise _refuse(entry, "a trial of the plan")
         trial = self._run.trials.setdefault(body.trial, TrialRecord())
-        failed = sum(1 for a in trial.attempts if a.ended and a.ended.outcome == "infra_error")
         if (
             trial.open_attempt is not None
-            or trial.completed is not None
+            or trial.final is not None
             or body.attempt != len(trial.attempts) + 1
-            or failed >= self._plan.retry.max_attempts
         ):
-            raise _refuse(entry, "an attempt that the plan's policy allows")
+            raise _refuse(entry, "the next attempt of a trial that has not ended for good")
         trial.attempts.append(AttemptRecord(body.attempt))
 
     def _stage(self, entry: LedgerEntry, body: StageDone) -> None:
         attempt = self._open(entry, body.trial, body.attempt)
-        if len(attempt.stages) >= len(_STAGES) or body.stage != _STAGES[len(attempt.stages)]:
+        following = _STAGES[: len(attempt.stages) + 1][-1]
+        # Misconduct that is seen after the injection is graded at once; `_end` knows that case.
+        early = body.stage is Stage.GRADE and Stage.INJECT in attempt.stages
+        if body.stage in attempt.stages or not (body.stage is following or early):
             raise _refuse(entry, "the stages in order, each once")
         attempt.stages[body.stage] = body
 
     def _end(self, entry: LedgerEntry, body: AttemptEnded) -> None:
         attempt = self._open(entry, body.trial, body.attempt)
         graded = attempt.stages.get(Stage.GRADE)
-        completed = body.outcome == "completed"
-        verdict = graded.document_sha256 if graded and completed else None
-        if body.verdict_sha256 != verdict or (completed and len(attempt.stages) != len(_STAGES)):
-            raise _refuse(entry, "a verdict exactly when every stage is done")
+        whole = len(attempt.stages) == len(_STAGES) or body.outcome is Outcome.MISCONDUCT
+        if body.verdict_sha256 is not None and not (
+            whole and graded and graded.document_sha256 == body.verdict_sha256
+        ):
+            raise _refuse(entry, "a verdict only from a grade after every stage")
         attempt.ended = body
 
     def _open(self, entry: LedgerEntry, trial: str, number: int) -> AttemptRecord:

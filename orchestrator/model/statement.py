@@ -13,6 +13,7 @@ from pydantic.alias_generators import to_camel
 
 from orchestrator.core.canonical import canonical_bytes
 from orchestrator.model.base import Closed, Document, Sha256, Slug, Text, UtcTime
+from orchestrator.model.outcome import Outcome
 from orchestrator.model.verdict import FailureReason
 
 STATEMENT_TYPE = "https://in-toto.io/Statement/v1"
@@ -148,6 +149,7 @@ class TrialAccount(Document):
 
     trial: Text
     outcome: Literal["resolved", "unresolved", "no_verdict"]
+    ended: Outcome | None
     failure_reason: FailureReason | None
     attempts: int = Field(ge=0)
     infra_errors: int = Field(ge=0)

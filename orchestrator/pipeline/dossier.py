@@ -27,6 +27,7 @@ from orchestrator.model.bundle import (
     TrialRecordCard,
 )
 from orchestrator.model.memory import Injection, Remembered
+from orchestrator.model.outcome import Outcome
 from orchestrator.model.plan import Plan, Trial
 from orchestrator.model.record import AttemptEnded, AttemptStarted, Stage, StageDone
 from orchestrator.model.statement import CheckpointPin
@@ -111,7 +112,7 @@ def stage_document(blobs: BlobReader, attempt: AttemptRecord, stage: Stage, kind
     if done is None:
         raise IntegrityError(
             "stage-missing",
-            f"attempt {attempt.number}: expected stage {stage.value} of a completed attempt, found none",
+            f"attempt {attempt.number}: expected stage {stage.value} of a graded attempt, found none",
             hint="restore the run's folder from a copy",
         )
     data = blobs.get(done.document_sha256)
@@ -220,7 +221,7 @@ def _summary(
 def _record(dossier: Dossier, trial: Trial, pin: CheckpointPin) -> tuple[bytes, bytes | None]:
     """Returns record and inclusion proofs of one trial; no proofs where nothing is recorded."""
     seqs = dossier.lines.get(trial.key, ())
-    completed = dossier.run.trial(trial.key).completed
+    graded = dossier.run.trial(trial.key).graded
     card = TrialRecordCard(
         run_id=dossier.run_id,
         trial=trial.key,
@@ -228,10 +229,10 @@ def _record(dossier: Dossier, trial: Trial, pin: CheckpointPin) -> tuple[bytes, 
         lines=tuple(
             LinePin(seq=seq, line_sha256=sha256_hex(dossier.content.lines[seq])) for seq in seqs
         ),
-        sealed_sha256=completed.stages[Stage.SEAL].document_sha256
-        if completed and Stage.SEAL in completed.stages
+        sealed_sha256=graded.stages[Stage.SEAL].document_sha256
+        if graded and Stage.SEAL in graded.stages
         else None,
-        verdict_sha256=completed.ended.verdict_sha256 if completed and completed.ended else None,
+        verdict_sha256=graded.ended.verdict_sha256 if graded and graded.ended else None,
     )
     tree = dossier.content.tree
     proofs = TrialProofs(
@@ -252,7 +253,7 @@ def _record(dossier: Dossier, trial: Trial, pin: CheckpointPin) -> tuple[bytes, 
 
 def _facts(dossier: Dossier, trial: Trial, record_sha256: str, blobs: BlobReader) -> TrialFacts:
     record = dossier.run.trial(trial.key)
-    completed = record.completed
+    graded = record.graded
     seqs = dossier.lines.get(trial.key, ()) or (0,)
     ended = [attempt.ended for attempt in record.attempts if attempt.ended]
     return TrialFacts(
@@ -262,12 +263,13 @@ def _facts(dossier: Dossier, trial: Trial, record_sha256: str, blobs: BlobReader
         started_on=dossier.content.entries[seqs[0]].at,
         finished_on=dossier.content.entries[seqs[-1]].at,
         attempts=len(record.attempts),
-        infra_errors=sum(1 for end in ended if end.outcome == "infra_error"),
+        infra_errors=record.count(Outcome.INFRA_ERROR),
+        ended=ended[-1].outcome if ended else None,
         wall_ms=sum(end.wall_ms for end in ended),
         container_ms=sum(end.container_ms for end in ended),
-        verdict=stage_document(blobs, completed, Stage.GRADE, Verdict) if completed else None,
-        injection=stage_document(blobs, completed, Stage.INJECT, Injection) if completed else None,
-        store_sha256=stage_document(blobs, completed, Stage.REMEMBER, Remembered).store_sha256
-        if completed
+        verdict=stage_document(blobs, graded, Stage.GRADE, Verdict) if graded else None,
+        injection=stage_document(blobs, graded, Stage.INJECT, Injection) if graded else None,
+        store_sha256=stage_document(blobs, graded, Stage.REMEMBER, Remembered).store_sha256
+        if graded
         else None,
     )

@@ -16,6 +16,7 @@ from orchestrator.core.keys import PublicKey, SigningKey
 from orchestrator.core.merkle import MerkleTree, leaf_hash
 from orchestrator.core.notes import Checkpoint, parse_checkpoint, sign_checkpoint
 from orchestrator.ledger.blobs import BlobStore, blob_paths
+from orchestrator.model.plan import AgentPin, Retry, TaskPin, setting_of
 from tests.evidence.tamper import Files
 
 Entries = list[dict[str, Any]]
@@ -239,7 +240,9 @@ def _set_verdict(entries: Entries, blobs: BlobStore, trial: str, verdict: dict[s
         tally = verdict[name]
         tally |= {"passed": tally["expected"], "failed": [], "missing": []}
     verdict |= {"resolved": True, "failure_reason": None, "violations": []}
-    verdict |= dict.fromkeys(("compiled", "paths_ok", "patterns_ok", "within_limits"), True)
+    verdict |= dict.fromkeys(
+        ("compiled", "reports_ok", "paths_ok", "patterns_ok", "within_limits"), True
+    )
     sha256 = blobs.put(canonical_bytes(verdict))
     _bind(entries, blobs, trial, "grade", "verdict_sha256", sha256)
     for entry in entries:
@@ -331,7 +334,21 @@ RECORD_CHANGES: dict[str, Callable[[Entries, BlobStore], None]] = {
 
 
 def _limits(plan: dict[str, Any]) -> None:
-    plan["tasks"][0]["limits"]["wall_s"] += 1
+    """Other limits, in every arm alike, as a plan that was made with them would have."""
+    limits = plan["tasks"][0]["limits"]
+    limits["wall_s"] += 1
+    tasks = {
+        task["digests"]["id"]: TaskPin.model_validate_json(json.dumps(task))
+        for task in plan["tasks"]
+    }
+    agents = tuple(AgentPin.model_validate_json(json.dumps(agent)) for agent in plan["agents"])
+    retry = Retry.model_validate(plan["retry"])
+    plan["arms"] = [
+        setting_of(
+            tasks[arm["task_id"]], arm["condition_id"], agents, retry, plan["profile_sha256"]
+        ).model_dump(mode="json")
+        for arm in plan["arms"]
+    ]
 
 
 def _order(plan: dict[str, Any]) -> None:

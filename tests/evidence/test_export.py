@@ -24,6 +24,7 @@ PLANTED = _planted()
 
 def verify_archive(path, trust):
     view, archive = open_view(path)
+    assert archive is not None
     try:
         return verify_bundle(view, trust, name=path.name)
     finally:

@@ -11,6 +11,7 @@ from cyclonedx.schema import SchemaVersion
 from cyclonedx.validation.json import JsonStrictValidator
 
 from orchestrator.attest import layout
+from orchestrator.audit.trust import Trust
 from orchestrator.audit.verify import verify_bundle
 from orchestrator.audit.view import FolderView, MemoryView
 from orchestrator.core.errors import IntegrityError, UsageError
@@ -19,7 +20,7 @@ from orchestrator.ledger.chain import Ledger
 from orchestrator.model.record import RunEnded, RunResumed
 from orchestrator.pipeline.run import Run, signed_prefix
 from orchestrator.pipeline.seal import Inputs, Signer, seal_run
-from tests.evidence.conftest import NOW, Trust
+from tests.evidence.conftest import NOW
 from tests.recorded import files_of, inputs, seal, write_reports
 
 

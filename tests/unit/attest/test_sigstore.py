@@ -38,7 +38,8 @@ def instance() -> ProjectInstance:
 
 @pytest.fixture(scope="module")
 def bundle(instance) -> bytes:
-    return instance.sign(STATEMENT, now_s=time.time())
+    signed: bytes = instance.sign(STATEMENT, now_s=time.time())
+    return signed
 
 
 @pytest.fixture(scope="module")
