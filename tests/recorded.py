@@ -68,11 +68,15 @@ def make_plan(request: PlanRequest) -> Plan:
     ).model_copy(update={"source_revision": "test:recorded", "source_dirty": False})
 
 
+Fault = Callable[[str], None]
+
+
 class PlayedWorkspace:
     contents: tuple[tuple[str, bytes], ...] = ()
     exposed = b"{}"
 
-    def __init__(self, task: TaskPin) -> None:
+    def __init__(self, task: TaskPin, fault: Fault) -> None:
+        self._fault = fault
         self.inventory = clean_inventory(task)
         self._tree = task.tree
         self._patch = ""
@@ -84,6 +88,7 @@ class PlayedWorkspace:
         return None
 
     def act(self, launch: Launch) -> ActOutcome:
+        self._fault("act")
         play = json.loads(launch.stdin)
         if play["play"] == "oracle":
             self._patch = play["reference_patch"]
@@ -96,6 +101,7 @@ class PlayedWorkspace:
         return ActOutcome("exited", 0, b"played\n" * 200, output_truncated=False)
 
     def harvest(self) -> HarvestOutcome:
+        self._fault("harvest")
         diff = self._patch.encode()
         changes = tuple(
             Change(
@@ -116,12 +122,20 @@ class PlayedWorkspace:
 
 
 class PlayedSandbox:
-    def __init__(self) -> None:
+    """Plays the containers; `faults` are raised in turn at `trial key, step`, each once."""
+
+    def __init__(self, faults: dict[tuple[str, str], list[Exception]] | None = None) -> None:
+        self._faults = faults or {}
         self._tasks = {name: load_task(fixtures_root(), name) for name in _task_names()}
 
     @contextmanager
     def open(self, task: TaskPin, *, trial: str) -> Iterator[PlayedWorkspace]:
-        yield PlayedWorkspace(task)
+        def fault(step: str) -> None:
+            waiting = self._faults.get((trial, step))
+            if waiting:
+                raise waiting.pop(0)
+
+        yield PlayedWorkspace(task, fault)
 
     def verify(self, job: VerifyJob, *, trial: str) -> tuple[VerifyOutcome, int]:
         task = self._tasks[job.task.digests.id]
@@ -173,7 +187,7 @@ def junit(tests: list[tuple[str, bool]]) -> bytes:
     return (head + "".join(cases) + "</testsuite></testsuites>").encode()
 
 
-def _benches(plan: Plan) -> Callable[[Trial], Bench]:
+def _benches(plan: Plan, sandbox: PlayedSandbox) -> Callable[[Trial], Bench]:
     tasks = {name: load_task(fixtures_root(), name) for name in _task_names()}
     curated = {p.task_id: load_curated(fixtures_root(), p.task_id).text for p in plan.curated}
     adapters: dict[str, MemoryAdapter] = {
@@ -181,7 +195,7 @@ def _benches(plan: Plan) -> Callable[[Trial], Bench]:
         "raw_fts": RawFtsAdapter(),
         "curated": CuratedAdapter(curated),
     }
-    sandbox, counter, guard = PlayedSandbox(), TokenCounter(), guard_over()
+    counter, guard = TokenCounter(), guard_over()
 
     def bench(trial: Trial) -> Bench:
         return Bench(
@@ -198,11 +212,11 @@ def _benches(plan: Plan) -> Callable[[Trial], Bench]:
     return bench
 
 
-def record_run(results: Path, request: PlanRequest) -> Path:
+def record_run(results: Path, request: PlanRequest, sandbox: PlayedSandbox | None = None) -> Path:
     """Runs a plan to its report and returns its folder, unsealed."""
     plan = make_plan(request)
     run = Run.create(results, plan, engine="played", workers=1)
-    run.execute(_benches(plan), workers=1, progress=lambda _: None)
+    run.execute(_benches(plan, sandbox or PlayedSandbox()), workers=1, progress=lambda _: None)
     run.close()
     write_reports(run.folder)
     return run.folder

@@ -1,0 +1,187 @@
+"""Promise: whatever a trial came to, its bundle verifies, and the record of it cannot be prettied."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from orchestrator.attest import layout
+from orchestrator.audit.trust import Trust
+from orchestrator.audit.verify import verify_bundle
+from orchestrator.audit.view import FolderView
+from orchestrator.core.errors import EnvironmentMissing, Inadmissible, Misconduct
+from orchestrator.core.keys import SigningKey
+from orchestrator.pipeline.seal import Signer
+from tests.evidence.conftest import NOW
+from tests.evidence.tamper import rewrite_record
+from tests.recorded import (
+    EIGHT,
+    PlayedSandbox,
+    files_of,
+    make_plan,
+    record_run,
+    seal,
+    write_reports,
+)
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def lost() -> EnvironmentMissing:
+    return EnvironmentMissing("engine-lost", "expected an engine, found none", hint="start it")
+
+
+@pytest.fixture(scope="module")
+def troubled(tmp_path_factory):
+    """Eight trials: misconduct in act and in harvest, a leak, one retried and one given up, three sound."""
+    plan = make_plan(EIGHT)
+    keys = [trial.key for trial in plan.trials]
+    seen = Misconduct(
+        "probed", "the agent looked for hidden tests", hint="none", evidence=("line",)
+    )
+    leak = Inadmissible(
+        "leak-before-act", "the answer was in sight", hint="none", evidence=("line",)
+    )
+    faults: dict[tuple[str, str], list[Exception]] = {
+        (keys[0], "act"): [seen],
+        (keys[1], "harvest"): [seen],
+        (keys[2], "act"): [leak],
+        (keys[3], "act"): [lost()],
+        (keys[4], "act"): [lost() for _ in range(10)],
+    }
+    folder = record_run(tmp_path_factory.mktemp("troubled"), EIGHT, PlayedSandbox(faults))
+    key = SigningKey.generate()
+    seal(folder, Signer(key, "operator"))
+    return folder, key
+
+
+def verify(folder, key):
+    return verify_bundle(FolderView(folder), Trust(now=NOW, keyid=key.public.keyid), name="run")
+
+
+def test_a_run_with_every_kind_of_trouble_verifies_as_what_it_is(troubled):
+    folder, key = troubled
+    answer = verify(folder, key)
+    assert answer.exit_code == 0, answer.failed
+    verdicts = next(check for check in answer.checks if check.name == "verdicts")
+    assert (verdicts.count, verdicts.detail) == (6, "2 trials have none")
+
+
+def _copy(troubled, tmp_path):
+    import shutil
+
+    folder = tmp_path / "copy"
+    shutil.copytree(troubled[0], folder)
+    return folder
+
+
+def test_misconduct_cannot_be_turned_into_a_completed_trial(troubled, tmp_path):
+    folder = _copy(troubled, tmp_path)
+
+    def change(entries, _blobs):
+        for entry in entries:
+            if entry["body"].get("outcome") == "misconduct":
+                entry["body"]["outcome"] = "completed"
+
+    rewrite_record(folder, change, troubled[1])
+    answer = verify(folder, troubled[1])
+    assert {check.reference for check in answer.failed} >= {"ledger-out-of-order"}
+
+
+def test_the_verdict_of_misconduct_cannot_be_softened(troubled, tmp_path):
+    folder = _copy(troubled, tmp_path)
+
+    def change(entries, blobs):
+        from orchestrator.core.canonical import canonical_bytes
+
+        for entry in entries:
+            body = entry["body"]
+            if body.get("stage") == "grade":
+                verdict = json.loads(blobs.get(body["document_sha256"]))
+                if any(v["rule"] == "misconduct" for v in verdict["violations"]):
+                    tally = verdict["pass_to_pass"]
+                    tally |= {"passed": tally["expected"], "missing": []}
+                    body["document_sha256"] = blobs.put(canonical_bytes(verdict))
+                    softened[body["trial"]] = body["document_sha256"]
+            if body["kind"] == "attempt_ended" and body["trial"] in softened:
+                body["verdict_sha256"] = softened[body["trial"]]
+
+    softened: dict[str, str] = {}
+    rewrite_record(folder, change, troubled[1])
+    answer = verify(folder, troubled[1])
+    assert [check.reference for check in answer.failed] == ["verdict-differs"]
+
+
+def test_a_leak_cannot_be_struck_from_the_record_of_a_graded_trial(troubled, tmp_path):
+    """A graded trial whose isolation document holds a finding: the harness would have ended it."""
+    folder = _copy(troubled, tmp_path)
+
+    def change(entries, blobs):
+        from orchestrator.core.canonical import canonical_bytes
+
+        graded = next(e["body"]["trial"] for e in entries if e["body"].get("stage") == "seal")
+        finding = {
+            "literal_kind": "hidden",
+            "literal_sha256": "0" * 64,
+            "place": "image",
+            "encoding": "plain",
+            "offset": 0,
+            "caused_by": "harness",
+        }
+        for entry in entries:
+            body = entry["body"]
+            if body.get("trial") == graded and body.get("stage") == "isolate":
+                proof = json.loads(blobs.get(body["document_sha256"])) | {"findings": [finding]}
+                body["document_sha256"] = sha256 = blobs.put(canonical_bytes(proof))
+            if body.get("trial") == graded and body.get("stage") == "seal":
+                sealed = json.loads(blobs.get(body["document_sha256"]))
+                sealed["isolation_sha256"] = sha256
+                body["document_sha256"] = blobs.put(canonical_bytes(sealed))
+
+    rewrite_record(folder, change, troubled[1])
+    answer = verify(folder, troubled[1])
+    assert [check.reference for check in answer.failed] == ["documents-mixed-up"]
+
+
+REBUILD = """
+import sys
+from pathlib import Path
+from orchestrator.report.build import build_report
+report = build_report(Path(sys.argv[1]))
+sys.stdout.buffer.write(report.canonical() + b"\\n")
+heavy = {"numpy", "scipy", "docker", "git"} & set(sys.modules)
+sys.exit(f"loaded {heavy}" if heavy else 0)
+"""
+SURROUNDINGS = {
+    "as it is": {},
+    "another hash seed": {"PYTHONHASHSEED": "12345"},
+    "another zone": {"TZ": "Pacific/Kiritimati"},
+    "another locale": {"LC_ALL": "C", "LANG": "C", "PYTHONUTF8": "0"},
+    "optimised": {"PYTHONOPTIMIZE": "2"},
+}
+
+
+@pytest.mark.parametrize("surroundings", SURROUNDINGS.values(), ids=SURROUNDINGS)
+def test_the_report_is_rebuilt_to_the_signed_byte_in_other_surroundings(troubled, surroundings):
+    folder = troubled[0]
+    finished = subprocess.run(
+        [sys.executable, "-c", REBUILD, str(folder)],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1", **surroundings},
+        capture_output=True,
+        check=False,
+    )
+    assert finished.returncode == 0, finished.stderr
+    assert finished.stdout == files_of(folder)[layout.REPORT]
+
+
+def test_reports_of_one_record_are_equal_to_the_byte(troubled, tmp_path):
+    folder = _copy(troubled, tmp_path)
+    before = files_of(folder)
+    write_reports(folder)
+    assert files_of(folder) == before
