@@ -133,6 +133,7 @@ def test_a_leak_cannot_be_struck_from_the_record_of_a_graded_trial(troubled, tmp
             "offset": 0,
             "caused_by": "harness",
         }
+        sha256 = ""
         for entry in entries:
             body = entry["body"]
             if body.get("trial") == graded and body.get("stage") == "isolate":
