@@ -111,6 +111,13 @@ def test_seal_signs_again_with_the_operators_key_and_sigstore_bundles(results, t
     assert json.loads(again.stdout)["key_label"] == "operator"
 
 
+def test_the_public_sigstore_instance_is_asked_only_where_there_is_an_identity(results):
+    refused = memtrial(results, "seal", "latest", "--sigstore", "public")
+    assert refused.returncode == 4
+    assert "sigstore-public-unavailable" in refused.stderr
+    assert memtrial(results, "verify", "latest").returncode == 0, "the earlier seal still stands"
+
+
 def test_export_writes_an_archive_that_verifies(results, tiny):
     exported = memtrial(results, "export", "latest", "--json")
     assert exported.returncode == 0, exported.stderr
