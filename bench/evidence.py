@@ -39,7 +39,7 @@ from tests.recorded import MANY, files_of, record_run, seal  # noqa: E402
 
 NOW = "2099-01-01T00:00:00Z"
 SYNCED_APPENDS = 500
-INSIDER = 25
+INSIDER = 10
 FILES_PER_KIND = 60
 MAX_MEMORY_BYTES = 10**9
 MAX_GROWTH = 1.5

@@ -32,6 +32,7 @@ def test_a_run_and_its_resumption_are_sealed_and_verify_to_the_last_verdict(resu
         results=results,
     )
     assert made.returncode == 0, made.stderr
+    counts: dict[str, int] = {}
     for words in (("run", str(plan)), ("resume", "latest", "--full")):
         finished = memtrial(*words, results=results)
         assert finished.returncode == 0, finished.stderr
