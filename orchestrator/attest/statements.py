@@ -42,6 +42,7 @@ class TrialFacts:
     """What the record says of one trial."""
 
     trial: Trial
+    plan_sha256: str
     record_name: str
     record_sha256: str
     started_on: str
@@ -93,7 +94,7 @@ def trial_statements(
     result = Statement(
         subject=subject,
         predicate_type=TEST_RESULT,
-        predicate=_test_result(facts.verdict, key, plan),
+        predicate=_test_result(facts, facts.verdict, key, plan),
     )
     return (result.payload(), *rest)
 
@@ -130,7 +131,7 @@ def _resource(name: str, sha256: str) -> Resource:
     return Resource(name=name, digest=Digests(sha256=sha256))
 
 
-def _test_result(verdict: Verdict, key: Key, plan: Plan) -> TestResult:
+def _test_result(facts: TrialFacts, verdict: Verdict, key: Key, plan: Plan) -> TestResult:
     hidden = [test.id for test in key.card.fail_to_pass]
     base = [test.id for test in key.pass_to_pass]
     broken = {
@@ -147,7 +148,7 @@ def _test_result(verdict: Verdict, key: Key, plan: Plan) -> TestResult:
         result="PASSED" if verdict.resolved else "FAILED",
         configuration=(
             _resource("answer-key", pin.digests.key_sha256),
-            _resource("plan", plan.digest_sha256()),
+            _resource("plan", facts.plan_sha256),
         ),
         passed_tests=tuple(f"{set_}: {name}" for set_, name in named if name not in broken[set_]),
         failed_tests=tuple(f"{set_}: {name}" for set_, name in named if name in broken[set_]),
@@ -157,7 +158,7 @@ def _test_result(verdict: Verdict, key: Key, plan: Plan) -> TestResult:
 def _provenance(facts: TrialFacts, plan: Plan, card: BundleCard) -> Provenance:
     pin = plan.task(facts.trial.task_id)
     dependencies = [
-        _resource("plan", plan.digest_sha256()),
+        _resource("plan", facts.plan_sha256),
         _resource("agent-image", pin.agent_image.id.removeprefix("sha256:")),
         _resource("verifier-image", pin.verifier_image.id.removeprefix("sha256:")),
         Resource(name="repository", digest=GitDigests(git_commit=pin.commit, git_tree=pin.tree)),
@@ -173,7 +174,7 @@ def _provenance(facts: TrialFacts, plan: Plan, card: BundleCard) -> Provenance:
     return Provenance(
         build_definition=BuildDefinition(
             external_parameters=ExternalParameters(
-                plan_sha256=plan.digest_sha256(),
+                plan_sha256=facts.plan_sha256,
                 task=facts.trial.task_id,
                 condition=facts.trial.condition_id,
                 agent=facts.trial.agent,

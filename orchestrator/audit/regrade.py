@@ -44,12 +44,13 @@ def regrade_all(dossier: Dossier, blobs: BlobReader) -> Regraded:
         IntegrityError: a trial's documents do not belong together.
     """
     verdicts, withheld = 0, []
+    tasks = _Tasks(dossier.plan, blobs)
     for trial in dossier.plan.trials:
         attempt = dossier.run.trial(trial.key).graded
         if attempt is None:
             continue
         try:
-            regrade(dossier.plan, trial, attempt, blobs)
+            _regrade(dossier, trial, attempt, tasks)
         except BlobWithheld:
             withheld.append(trial.key)
         else:
@@ -57,18 +58,43 @@ def regrade_all(dossier: Dossier, blobs: BlobReader) -> Regraded:
     return Regraded(verdicts, tuple(withheld))
 
 
-def regrade(plan: Plan, trial: Trial, attempt: AttemptRecord, blobs: BlobReader) -> None:
+class _Tasks:
+    """The graders' views of the plan's tasks, each read once from the bundle's blobs."""
+
+    def __init__(self, plan: Plan, blobs: BlobReader) -> None:
+        self._plan = plan
+        self.blobs = blobs
+        self._views: dict[str, tuple[TaskCard, Key, Brief]] = {}
+
+    def of(self, task_id: str) -> tuple[TaskCard, Key, Brief]:
+        """Returns card, key and brief; raises BlobWithheld where one of them was left out."""
+        if task_id not in self._views:
+            pins = self._plan.task(task_id).digests
+            self._views[task_id] = (
+                TaskCard.parse_canonical(
+                    self.blobs.get(pins.card_sha256), where=f"card of {task_id}"
+                ),
+                load_key(self._plan, task_id, self.blobs),
+                Brief.parse_canonical(
+                    self.blobs.get(pins.brief_sha256), where=f"brief of {task_id}"
+                ),
+            )
+        return self._views[task_id]
+
+
+def _regrade(dossier: Dossier, trial: Trial, attempt: AttemptRecord, tasks: _Tasks) -> None:
     """Recomputes verdict and outcome of one attempt from its evidence."""
+    plan, blobs = dossier.plan, tasks.blobs
     _check_prepared(plan, trial, stage_document(blobs, attempt, Stage.PREPARE, Prepared))
     injection = stage_document(blobs, attempt, Stage.INJECT, Injection)
     if sha256_hex(injection.text.encode()) != injection.text_sha256:
         raise _mixed_up(trial.key, "an injected text with the digest that its document gives")
     recorded = stage_document(blobs, attempt, Stage.GRADE, Verdict)
     if recorded.misconduct:
-        verdict = _condemned_again(plan, trial, attempt, blobs, recorded)
+        verdict = _condemned_again(plan, trial, attempt, tasks, recorded)
     else:
-        _check_sealed(plan, trial, attempt, blobs)
-        verdict = _graded_again(plan, trial, attempt, blobs, injection)
+        _check_sealed(dossier.plan_sha256, trial, attempt, blobs)
+        verdict = _graded_again(plan, trial, attempt, tasks, injection)
     if verdict != recorded:
         wrong = [n for n, value in verdict if value != getattr(recorded, n)]
         raise Negative(
@@ -89,9 +115,10 @@ def regrade(plan: Plan, trial: Trial, attempt: AttemptRecord, blobs: BlobReader)
 
 
 def _graded_again(
-    plan: Plan, trial: Trial, attempt: AttemptRecord, blobs: BlobReader, injection: Injection
+    plan: Plan, trial: Trial, attempt: AttemptRecord, tasks: _Tasks, injection: Injection
 ) -> Verdict:
     """Grades from the runner's own reports, after the proofs around `act` were found clean."""
+    blobs = tasks.blobs
     harvest = stage_document(blobs, attempt, Stage.HARVEST, Harvest)
     acted = stage_document(blobs, attempt, Stage.ACT, Acted)
     isolation = stage_document(blobs, attempt, Stage.ISOLATE, Isolation)
@@ -100,16 +127,14 @@ def _graded_again(
         raise _mixed_up(trial.key, "a graded trial without a leak or an undeclared thing")
     if (acted.agent, acted.output_sha256) != (trial.agent, artifact(attempt, Stage.ACT, "output")):
         raise _mixed_up(trial.key, "the output that its document names")
-    pins = plan.task(trial.task_id).digests
-    key = load_key(plan, trial.task_id, blobs)
-    card = TaskCard.parse_canonical(blobs.get(pins.card_sha256), where=f"card of {trial.key}")
+    card, key, brief = tasks.of(trial.task_id)
     reports = [_report(trial, attempt, phase, blobs, (card, key)) for phase in PHASES]
     if harvest.diff_truncated and any(report.compiled for report in reports):
         raise _mixed_up(trial.key, "no test run over a diff that was cut off")
     return grade(
         trial=trial,
         key=key,
-        brief=Brief.parse_canonical(blobs.get(pins.brief_sha256), where=f"brief of {trial.key}"),
+        brief=brief,
         acted=acted,
         harvest=harvest,
         injection=injection,
@@ -121,9 +146,10 @@ def _graded_again(
 
 
 def _condemned_again(
-    plan: Plan, trial: Trial, attempt: AttemptRecord, blobs: BlobReader, recorded: Verdict
+    plan: Plan, trial: Trial, attempt: AttemptRecord, tasks: _Tasks, recorded: Verdict
 ) -> Verdict:
     """Makes the verdict of misconduct again; what was seen is the record's own evidence."""
+    blobs = tasks.blobs
     harvest = (
         stage_document(blobs, attempt, Stage.HARVEST, Harvest)
         if Stage.HARVEST in attempt.stages
@@ -131,7 +157,7 @@ def _condemned_again(
     )
     return condemned(
         trial=trial,
-        key=load_key(plan, trial.task_id, blobs),
+        key=tasks.of(trial.task_id)[1],
         tree=harvest.tree if harvest else plan.task(trial.task_id).tree,
         diff_sha256=harvest.diff_sha256 if harvest else sha256_hex(b""),
         injection=stage_document(blobs, attempt, Stage.INJECT, Injection),
@@ -153,11 +179,13 @@ def artifact(attempt: AttemptRecord, stage: Stage, name: str) -> str:
     return found[0]
 
 
-def _check_sealed(plan: Plan, trial: Trial, attempt: AttemptRecord, blobs: BlobReader) -> None:
+def _check_sealed(
+    plan_sha256: str, trial: Trial, attempt: AttemptRecord, blobs: BlobReader
+) -> None:
     documents = {stage: done.document_sha256 for stage, done in attempt.stages.items()}
     expected = Sealed(
         trial=trial.key,
-        plan_sha256=plan.digest_sha256(),
+        plan_sha256=plan_sha256,
         prepared_sha256=documents[Stage.PREPARE],
         remembered_sha256=documents[Stage.REMEMBER],
         injection_sha256=documents[Stage.INJECT],

@@ -51,6 +51,11 @@ class Dossier:
         """The id under which the ledger began."""
         return self.run.started.run_id if self.run.started else "none"
 
+    @property
+    def plan_sha256(self) -> str:
+        """The plan's digest, by the ledger's first line; `read_dossier` has compared the two."""
+        return self.run.started.plan_sha256 if self.run.started else ""
+
     def checkpoint(self) -> Checkpoint:
         """Returns the ledger's size and root under its name."""
         return Checkpoint(
@@ -197,7 +202,7 @@ def _summary(
     optional = {layout.APPROVAL: attached.approval_data, layout.CLAIMS: attached.claims_data}
     ledger_data = b"".join(line + b"\n" for line in dossier.content.lines)
     files = {
-        layout.PLAN: dossier.plan.digest_sha256(),
+        layout.PLAN: dossier.plan_sha256,
         layout.REPORT: sha256_hex(attached.report_data),
         layout.LEDGER: sha256_hex(ledger_data),
         **{name: sha256_hex(data) for name, data in optional.items() if data is not None},
@@ -225,7 +230,7 @@ def _record(dossier: Dossier, trial: Trial, pin: CheckpointPin) -> tuple[bytes, 
     card = TrialRecordCard(
         run_id=dossier.run_id,
         trial=trial.key,
-        plan_sha256=dossier.plan.digest_sha256(),
+        plan_sha256=dossier.plan_sha256,
         lines=tuple(
             LinePin(seq=seq, line_sha256=sha256_hex(dossier.content.lines[seq])) for seq in seqs
         ),
@@ -258,6 +263,7 @@ def _facts(dossier: Dossier, trial: Trial, record_sha256: str, blobs: BlobReader
     ended = [attempt.ended for attempt in record.attempts if attempt.ended]
     return TrialFacts(
         trial=trial,
+        plan_sha256=dossier.plan_sha256,
         record_name=layout.record_name(trial.seq),
         record_sha256=record_sha256,
         started_on=dossier.content.entries[seqs[0]].at,
