@@ -23,8 +23,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Publishes the checkpoint."""
     from orchestrator.core.places import results_root
-    from orchestrator.pipeline.mirror import publish_checkpoint
     from orchestrator.pipeline.find import find_run
+    from orchestrator.pipeline.mirror import publish_checkpoint
 
     folder = find_run(results_root(), arguments.run)
     done = publish_checkpoint(folder, arguments.to)
