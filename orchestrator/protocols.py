@@ -9,9 +9,12 @@ from __future__ import annotations
 
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal, Protocol
 
 from orchestrator.model.condition import Condition
+from orchestrator.model.exchange import Role
+from orchestrator.model.gateway import Traffic
 from orchestrator.model.isolation import Inventory
 from orchestrator.model.memory import Remembered
 from orchestrator.model.plan import TaskPin
@@ -27,6 +30,38 @@ class Launch:
     argv: tuple[str, ...]
     environment: tuple[tuple[str, str], ...]
     stdin: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class TrialPlace:
+    """Which attempt of which trial asks for the gateway, and the roles that may call models in it."""
+
+    trial: str
+    task_id: str
+    condition: str
+    attempt: int
+    roles: tuple[Role, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class GatewayPlace:
+    """Where a trial reaches its gateway: the folder with its socket, and a token for each role."""
+
+    folder: Path
+    tokens: tuple[tuple[Role, str], ...]
+
+    def token(self, role: Role) -> str:
+        """Returns the token of a role."""
+        return dict(self.tokens)[role]
+
+
+@dataclass(frozen=True, slots=True)
+class GatewayAccess:
+    """What a client of the gateway needs: its address (without a path), a run token, a model."""
+
+    base_url: str
+    token: str
+    model: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +146,10 @@ class Workspace(Protocol):
     def listing(self) -> tuple[str, ...]:
         """The listing of image files behind the inventory's digest, one line each; only before `act`."""
 
+    @property
+    def gateway_url(self) -> str | None:
+        """Where an agent inside reaches the gateway; None if it cannot."""
+
     def act(self, launch: Launch) -> ActOutcome:
         """Runs the agent to its end or to a limit; afterwards nothing of it is alive."""
 
@@ -127,8 +166,13 @@ class Workspace(Protocol):
 class Sandbox(Protocol):
     """Where containers come from."""
 
-    def open(self, task: TaskPin, *, trial: str) -> AbstractContextManager[Workspace]:
-        """Starts the containers of a trial; removes them and their volume on exit, whatever happens."""
+    def open(
+        self, task: TaskPin, *, trial: str, sockets: Path | None = None
+    ) -> AbstractContextManager[Workspace]:
+        """Starts the containers of a trial; removes them and their volume on exit, whatever happens.
+
+        `sockets` is the folder of the trial's gateway socket, for an agent that may reach the gateway.
+        """
 
     def verify(self, job: VerifyJob, *, trial: str) -> tuple[VerifyOutcome, int]:
         """Runs one verification; also returns its container time in milliseconds."""
@@ -141,8 +185,20 @@ class AgentDriver(Protocol):
     def name(self) -> str:
         """The agent's name in plans."""
 
-    def launch(self, prompt: str, rehearsal: Rehearsal) -> Launch:
+    def launch(
+        self, prompt: str, rehearsal: Rehearsal, access: GatewayAccess | None = None
+    ) -> Launch:
         """Builds the command for a prompt that already carries the memory text."""
+
+
+class ModelGateway(Protocol):
+    """The one door to models, for every role of a trial."""
+
+    def open_trial(self, place: TrialPlace) -> GatewayPlace:
+        """Makes a socket and tokens for an attempt."""
+
+    def close_trial(self, trial: str) -> Traffic:
+        """Makes them worthless and returns what went through."""
 
 
 class MemoryAdapter(Protocol):

@@ -122,3 +122,9 @@ class Incomplete(MemtrialError):
     """The run has trials without a verdict; `memtrial resume` continues."""
 
     exit_code = 8
+
+
+class ApprovalRefused(MemtrialError):
+    """What was asked for needs a signed approval that is not there."""
+
+    exit_code = 5

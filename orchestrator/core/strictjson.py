@@ -7,12 +7,15 @@ the first key would then run with the second. Pure: bytes in, value out, `Docume
 from __future__ import annotations
 
 import json
+import re
 
 from orchestrator.core.errors import DocumentError
 
 MAX_BYTES = 16 * 1024 * 1024
 MAX_DEPTH = 64
 MAX_SAFE_INTEGER = 2**53 - 1
+# A string (also one that never ends) or a bracket. Possessive, so that no text makes it go back.
+_DEPTH_TOKEN = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)|[\[\]{}]', re.DOTALL)
 
 
 def parse_json(data: bytes, *, where: str, max_bytes: int = MAX_BYTES) -> object:
@@ -71,27 +74,17 @@ def _refuse(where: str, reference: str, message: str) -> DocumentError:
 
 
 def _check_depth(text: str, where: str) -> None:
-    """Bounds nesting before the recursive parser sees the text."""
+    """Bounds nesting before the recursive parser sees the text; strings are skipped whole."""
     depth = 0
-    in_string = False
-    escaped = False
-    for character in text:
-        if in_string:
-            if escaped:
-                escaped = False
-            elif character == "\\":
-                escaped = True
-            elif character == '"':
-                in_string = False
-        elif character == '"':
-            in_string = True
-        elif character in "[{":
+    for token in _DEPTH_TOKEN.finditer(text):
+        found = token[0]
+        if found in "[{":
             depth += 1
             if depth > MAX_DEPTH:
                 raise _refuse(
                     where, "json-too-deep", f"expected at most {MAX_DEPTH} levels, found more"
                 )
-        elif character in "]}":
+        elif found in "]}":
             depth -= 1
 
 

@@ -49,6 +49,7 @@ OUTCOME_OF_ERROR: dict[type[errors.MemtrialError], Outcome] = {
     errors.IntegrityError: Outcome.INFRA_ERROR,
     errors.Incomplete: Outcome.INFRA_ERROR,
     errors.Witnessed: Outcome.INFRA_ERROR,
+    errors.ApprovalRefused: Outcome.INFRA_ERROR,
     errors.BudgetExhausted: Outcome.BUDGET,
     errors.Inadmissible: Outcome.INADMISSIBLE,
     errors.Misconduct: Outcome.MISCONDUCT,
@@ -75,7 +76,7 @@ def outcome_of_trial(acted: Acted | None, verdict: Verdict) -> Outcome:
     if verdict.misconduct:
         return Outcome.MISCONDUCT
     ended = "exited" if acted is None else acted.ended
-    if ended in {"output_limit", "oom_killed"}:
+    if ended in {"output_limit", "oom_killed", "model_budget"}:
         return Outcome.BUDGET
     if ended == "time_limit" or verdict.failure_reason is FailureReason.TIMEOUT:
         return Outcome.TIMEOUT

@@ -8,15 +8,16 @@ from pydantic import Field, model_validator
 
 from orchestrator.model.base import Closed, Document, GitId, ImageId, Sha256, Slug, Text
 from orchestrator.model.condition import Condition
+from orchestrator.model.gateway import GatewayPin
 from orchestrator.model.symmetry import ArmSetting, arm_setting, inequality, unequal_budgets
 from orchestrator.model.task import Limits, TaskDigests
 
 
 class AgentPin(Closed):
-    """Which agent runs. A scripted agent knows the answer: its trials are diagnostic for ever."""
+    """Which agent runs. A scripted agent or model knows the answer: its trials are diagnostic for ever."""
 
     name: Slug
-    kind: Literal["scripted"]
+    kind: Literal["scripted", "scripted_model"]
     program_sha256: Sha256
     model: str | None = None
     reasoning_effort: str | None = None
@@ -106,6 +107,7 @@ class Plan(Document):
     profile_sha256: Sha256
     toolchain: Toolchain
     retry: Retry
+    gateway: GatewayPin | None = None
     arms: tuple[ArmSetting, ...] = Field(min_length=1)
     trials: tuple[Trial, ...] = Field(min_length=1)
 
@@ -137,8 +139,10 @@ class Plan(Document):
             raise ValueError("trials must be exactly tasks x conditions x agents x epochs")
         if [trial.seq for trial in self.trials] != list(range(len(self.trials))):
             raise ValueError("seq must count the trials from 0 in order")
-        if not self.diagnostic and any(agent.kind == "scripted" for agent in self.agents):
+        if not self.diagnostic and any("scripted" in agent.kind for agent in self.agents):
             raise ValueError("a plan with a scripted agent is diagnostic")
+        if self.gateway is None and any(agent.kind == "scripted_model" for agent in self.agents):
+            raise ValueError("an agent that asks a model needs the gateway")
         return self
 
     @model_validator(mode="after")
@@ -160,7 +164,12 @@ class Plan(Document):
     def setting(self, task_id: str, condition_id: str) -> ArmSetting:
         """Returns the setting of an arm as the pins of this plan give it."""
         return setting_of(
-            self.task(task_id), condition_id, self.agents, self.retry, self.profile_sha256
+            self.task(task_id),
+            condition_id,
+            self.agents,
+            self.retry,
+            self.profile_sha256,
+            gateway=self.gateway,
         )
 
     def task(self, task_id: str) -> TaskPin:
@@ -182,6 +191,8 @@ def setting_of(
     agents: tuple[AgentPin, ...],
     retry: Retry,
     profile_sha256: str,
+    *,
+    gateway: GatewayPin | None = None,
 ) -> ArmSetting:
     """Returns the setting of one arm of a task; nothing in it depends on the condition."""
     return arm_setting(
@@ -190,6 +201,9 @@ def setting_of(
         limits=task.limits,
         images=(task.agent_image, task.verifier_image),
         agents=agents,
-        caps={"retry": retry.model_dump(mode="json")},
+        caps={
+            "retry": retry.model_dump(mode="json"),
+            "gateway": gateway.model_dump(mode="json") if gateway else None,
+        },
         environment={"profile_sha256": profile_sha256, "commit": task.commit, "tree": task.tree},
     )

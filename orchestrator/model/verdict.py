@@ -42,7 +42,7 @@ class Acted(Document):
     """How the agent's process ended. `exit_code` is null when the container was killed."""
 
     agent: Slug
-    ended: Literal["exited", "time_limit", "output_limit", "oom_killed"]
+    ended: Literal["exited", "time_limit", "output_limit", "oom_killed", "model_budget"]
     exit_code: int | None
     output_sha256: Sha256
     output_bytes: int = Field(ge=0)

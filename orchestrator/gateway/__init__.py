@@ -1,0 +1,1 @@
+"""The one door to models: keys stay outside, every call is metered, capped, recorded, replayable."""

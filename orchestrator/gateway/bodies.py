@@ -1,0 +1,134 @@
+"""Bodies of requests and answers, cut into pieces; each distinct piece is stored once, compressed.
+
+A request of an agent repeats the whole conversation so far: cutting between the objects of its arrays
+makes the repetition visible. Format of `bodies.pack`: for each piece 32 bytes SHA-256, stored and plain
+length as two big-endian 32-bit numbers, then the piece in zlib form (RFC 1950).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import struct
+import zlib
+from pathlib import Path
+from typing import IO
+
+from orchestrator.core.canonical import sha256_hex
+from orchestrator.core.errors import IntegrityError
+from orchestrator.gateway.log import lock
+from orchestrator.model.exchange import Body
+
+MIN_PIECE_BYTES = 1024
+_HEAD = struct.Struct(">32sII")
+_BETWEEN_OBJECTS = re.compile(rb"\},\s?(?=\{)|\n\n")
+
+
+def cut(data: bytes) -> list[bytes]:
+    """Cuts between neighbouring objects (or events), never into pieces of less than 1 KiB but the last."""
+    pieces: list[bytes] = []
+    begin = 0
+    for found in _BETWEEN_OBJECTS.finditer(data):
+        if found.end() - begin >= MIN_PIECE_BYTES:
+            pieces.append(data[begin : found.end()])
+            begin = found.end()
+    if begin < len(data):
+        pieces.append(data[begin:])
+    return pieces
+
+
+class BodyPack:
+    """An open pack. Holds the place of every piece in memory, never the bytes."""
+
+    def __init__(self, path: Path, *, write: bool) -> None:
+        """Opens a pack, or makes it when it is to be written.
+
+        Raises:
+            UsageError: another process writes it.
+        """
+        self._path = path
+        self._handle: IO[bytes] = path.open("a+b" if write else "rb")
+        self._places: dict[bytes, tuple[int, int, int]] = {}
+        try:
+            if write:
+                lock(self._handle, path)
+            self._end = self._scan()
+            if write:
+                self._handle.truncate(self._end)
+        except BaseException:
+            self._handle.close()
+            raise
+
+    def _scan(self) -> int:
+        """Reads the heads of all pieces; returns where the last whole one ends."""
+        size = self._path.stat().st_size
+        at = 0
+        while at + _HEAD.size <= size:
+            self._handle.seek(at)
+            name, stored, plain = _HEAD.unpack(self._handle.read(_HEAD.size))
+            following = at + _HEAD.size + stored
+            if following > size:
+                break
+            self._places[name] = (at + _HEAD.size, stored, plain)
+            at = following
+        return at
+
+    def put(self, data: bytes) -> Body:
+        """Stores the pieces that are new and returns how to put the bytes together again."""
+        names = []
+        for piece in cut(data):
+            name = hashlib.sha256(piece).digest()
+            names.append(name.hex())
+            if name not in self._places:
+                stored = zlib.compress(piece)
+                self._handle.write(_HEAD.pack(name, len(stored), len(piece)) + stored)
+                self._places[name] = (self._end + _HEAD.size, len(stored), len(piece))
+                self._end += _HEAD.size + len(stored)
+        return Body(sha256=sha256_hex(data), bytes=len(data), pieces=tuple(names))
+
+    def get(self, body: Body) -> bytes:
+        """Returns the bytes of a body.
+
+        Raises:
+            IntegrityError: a piece is missing or the bytes are not the recorded ones.
+        """
+        data = b"".join(self._piece(bytes.fromhex(name)) for name in body.pieces)
+        if sha256_hex(data) != body.sha256:
+            raise self._broken(body.sha256, "other bytes, or bytes that were withheld")
+        return data
+
+    def _piece(self, name: bytes) -> bytes:
+        place = self._places.get(name)
+        if place is None:
+            raise self._broken(name.hex(), "no such piece")
+        at, stored, plain = place
+        self._handle.seek(at)
+        machine = zlib.decompressobj()
+        try:
+            data = machine.decompress(self._handle.read(stored), plain + 1)
+        except zlib.error as error:
+            raise self._broken(name.hex(), str(error)) from error
+        if hashlib.sha256(data).digest() != name:
+            raise self._broken(name.hex(), "other bytes")
+        return data
+
+    def _broken(self, name: str, found: str) -> IntegrityError:
+        return IntegrityError(
+            "body-broken",
+            f"{self._path}: expected the bytes of {name[:16]}, found {found}",
+            hint="restore the recorded folder from a copy",
+        )
+
+    def sync(self) -> None:
+        """Makes everything stored so far safe from a crash."""
+        self._handle.flush()
+        os.fsync(self._handle.fileno())
+
+    def flush(self) -> None:
+        """Hands everything stored so far to the operating system."""
+        self._handle.flush()
+
+    def close(self) -> None:
+        """Closes the file."""
+        self._handle.close()

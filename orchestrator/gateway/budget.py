@@ -1,0 +1,164 @@
+"""Caps on money: every call is reserved before it is forwarded and settled when it has ended.
+
+Writes the spend book, the authority on money. A reservation that nobody settled (a process died) counts
+in full, for ever. Reserving is one step of one event loop, so concurrent calls cannot pass a cap
+together.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from pathlib import Path
+
+from orchestrator.gateway.log import ChainedLog
+from orchestrator.model.exchange import Cap, Cost, Reserved, Role, Settled, SpendLine, UsageSource
+from orchestrator.model.usage import Caps
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """Who a call is charged to."""
+
+    trial: str
+    condition: str
+    role: Role
+
+
+class OverCap(Exception):
+    """A cap leaves no room for a call. `cap` names it, `left_usd_micros` is what it still has."""
+
+    def __init__(self, cap: Cap, wanted_usd_micros: int, left_usd_micros: int) -> None:
+        super().__init__(
+            f"the call can cost {wanted_usd_micros} micro-USD, the cap per {cap} leaves {left_usd_micros}"
+        )
+        self.cap = cap
+        self.left_usd_micros = left_usd_micros
+
+
+@dataclass(frozen=True, slots=True)
+class Reservation:
+    """Money set aside for one call."""
+
+    call: int
+    account: Account
+    usd_micros: int
+
+
+class Budget:
+    """The caps of a run over its spend book."""
+
+    def __init__(self, caps: Caps, book: Path, *, real_money: bool = True) -> None:
+        """Opens the book and counts what it says was spent.
+
+        Args:
+            caps: the caps of the run.
+            book: the spend book.
+            real_money: a reservation must be on disk before its call is forwarded.
+
+        Raises:
+            UsageError: another process holds the book.
+            IntegrityError: the book was changed.
+        """
+        self._caps = caps
+        self._real_money = real_money
+        self._book = ChainedLog(book, SpendLine)
+        self._committed: dict[tuple[str, str], int] = defaultdict(int)
+        self._open: dict[int, Reservation] = {}
+        self._next = 0
+        self._replay()
+
+    def _replay(self) -> None:
+        for line in self._book.lines:
+            body = line.body
+            if isinstance(body, Reserved):
+                account = Account(body.trial, body.condition, body.role)
+                self._open[body.call] = Reservation(body.call, account, body.usd_micros)
+                self._add(account, body.usd_micros)
+                self._next = body.call + 1
+            else:
+                reservation = self._open.pop(body.call)
+                self._add(reservation.account, body.usd_micros - reservation.usd_micros)
+        for reservation in list(self._open.values()):
+            spent = reservation.usd_micros
+            self.settle(
+                reservation, Cost(usd_micros=spent, uncached_usd_micros=spent), "reservation"
+            )
+        self._book.lines.clear()
+
+    def committed_usd_micros(self, scope: str = "run", name: str = "") -> int:
+        """Returns what is spent or set aside in a scope: `run`, `condition` or `trial`."""
+        return self._committed[scope, name]
+
+    @property
+    def unsettled(self) -> int:
+        """How many reservations are open."""
+        return len(self._open)
+
+    def unsettled_of(self, trial: str) -> int:
+        """How many reservations of a trial are open."""
+        return sum(r.account.trial == trial for r in self._open.values())
+
+    def reserve(self, account: Account, model: str, usd_micros: int) -> Reservation:
+        """Sets money aside, or refuses. Await `durable` before the call is forwarded.
+
+        Raises:
+            OverCap: a cap has no room for the sum.
+        """
+        if usd_micros > self._caps.per_call_usd_micros:
+            raise OverCap("call", usd_micros, self._caps.per_call_usd_micros)
+        for scope, name, cap in self._scopes(account):
+            left = cap - self._committed[scope, name]
+            if usd_micros > left:
+                raise OverCap(scope, usd_micros, max(left, 0))
+        reservation = Reservation(self._next, account, usd_micros)
+        self._next += 1
+        self._open[reservation.call] = reservation
+        self._add(account, usd_micros)
+        self._book.append(
+            Reserved(
+                call=reservation.call,
+                trial=account.trial,
+                condition=account.condition,
+                role=account.role,
+                model=model,
+                usd_micros=usd_micros,
+            )
+        )
+        return reservation
+
+    async def durable(self) -> None:
+        """Returns when the book is safe: from a crash of the machine if the money is real."""
+        if self._real_money:
+            await self._book.sync()
+        else:
+            self._book.flush()
+
+    def settle(self, reservation: Reservation, cost: Cost, source: UsageSource) -> None:
+        """Replaces a reservation by what the call cost; a second settlement of one call is ignored."""
+        if self._open.pop(reservation.call, None) is None:
+            return
+        self._add(reservation.account, cost.usd_micros - reservation.usd_micros)
+        self._book.append(
+            Settled(
+                call=reservation.call,
+                usd_micros=cost.usd_micros,
+                uncached_usd_micros=cost.uncached_usd_micros,
+                source=source,
+            )
+        )
+
+    def _scopes(self, account: Account) -> tuple[tuple[Cap, str, int], ...]:
+        return (
+            ("trial", account.trial, self._caps.per_trial_usd_micros),
+            ("condition", account.condition, self._caps.per_condition_usd_micros),
+            ("run", "", self._caps.per_run_usd_micros),
+        )
+
+    def _add(self, account: Account, usd_micros: int) -> None:
+        for scope, name, _ in self._scopes(account):
+            self._committed[scope, name] += usd_micros
+
+    def close(self) -> None:
+        """Closes the book."""
+        self._book.close()

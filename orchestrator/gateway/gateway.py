@@ -1,0 +1,223 @@
+"""A running gateway: opens a socket and tokens for each trial, closes them, and says what went through.
+
+Writes a folder (spend book, traffic, bodies) and makes sockets; each has one gateway at a time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import shutil
+import socket
+from pathlib import Path
+
+from orchestrator.core.errors import UsageError
+from orchestrator.gateway.budget import Budget
+from orchestrator.gateway.cassette import Cassette, ReplayMode
+from orchestrator.gateway.desk import Desk
+from orchestrator.gateway.modes import Mode
+from orchestrator.gateway.record import Recorder
+from orchestrator.gateway.scripted import ScriptedMode
+from orchestrator.gateway.secrets import Secrets
+from orchestrator.gateway.server import Connection
+from orchestrator.gateway.tally import AttemptTally
+from orchestrator.gateway.tokens import Grant
+from orchestrator.model.exchange import Role
+from orchestrator.model.gateway import Bounds, GatewaySetup, Traffic
+from orchestrator.model.usage import Caps, PriceTable
+from orchestrator.protocols import GatewayPlace, TrialPlace
+
+SPEND = "spend.jsonl"
+SOCKET_NAME = "gateway.sock"
+
+
+class Gateway:
+    """Serves trials over sockets of their own. Belongs to one event loop."""
+
+    def __init__(
+        self,
+        mode: Mode,
+        *,
+        folder: Path,
+        sockets: Path,
+        prices: PriceTable,
+        caps: Caps,
+        bounds: Bounds,
+        secrets: Secrets,
+    ) -> None:
+        self._recorder = Recorder(folder, secrets)
+        try:
+            self._budget = Budget(caps, folder / SPEND, real_money=mode.name == "live")
+        except BaseException:
+            self._recorder.close()
+            raise
+        self.desk = Desk(
+            mode=mode,
+            prices=prices,
+            budget=self._budget,
+            recorder=self._recorder,
+            secrets=secrets,
+            bounds=bounds,
+        )
+        self._sockets = sockets
+        self._bounds = bounds
+        self._servers: dict[str | None, asyncio.Server] = {}
+        self._connections: dict[Connection, tuple[str | None, asyncio.Task[None]]] = {}
+        self._count = 0
+
+    async def open_trial(self, place: TrialPlace) -> GatewayPlace:
+        """Makes socket and tokens of an attempt.
+
+        Raises:
+            UsageError: the trial is open already.
+        """
+        if place.trial in self._servers:
+            raise UsageError(
+                "trial-open",
+                f"expected trial {place.trial} closed, found it open",
+                hint="close the attempt before the next begins",
+            )
+        folder = self._sockets / f"{self._count:06d}"
+        self._count += 1
+        folder.mkdir(parents=True)
+        folder.chmod(0o755)
+        self.desk.tallies[place.trial] = AttemptTally(place.trial, place.condition, place.attempt)
+        await self.listen_unix(folder / SOCKET_NAME, place.trial)
+        return GatewayPlace(folder, tuple((role, self._issue(place, role)) for role in place.roles))
+
+    def _issue(self, place: TrialPlace, role: Role) -> str:
+        grant = Grant(place.trial, place.task_id, place.condition, place.attempt, role)
+        return self.desk.tokens.issue(grant)
+
+    async def close_trial(self, trial: str) -> Traffic:
+        """Revokes the tokens, lets running calls end within a limit, and returns the sums.
+
+        Raises:
+            UsageError: the trial is not open.
+        """
+        if trial not in self._servers:
+            raise UsageError(
+                "trial-not-open",
+                f"expected an open trial, found {trial} closed",
+                hint="open it first",
+            )
+        self.desk.tokens.revoke(trial)
+        server = self._servers.pop(trial)
+        folder = self._folder_of(server)
+        server.close()
+        await self._end_connections(trial)
+        await self._budget.durable()
+        await self._recorder.sync()
+        if folder is not None:
+            shutil.rmtree(folder, ignore_errors=True)
+        tally = self.desk.tallies.pop(trial)
+        divergence = None
+        if isinstance(self.desk.mode, ReplayMode):
+            divergence = self.desk.mode.divergences.get((trial, tally.attempt))
+        return tally.traffic(divergence=divergence, unsettled=self._budget.unsettled_of(trial))
+
+    def _folder_of(self, server: asyncio.Server) -> Path | None:
+        names = [s.getsockname() for s in server.sockets if s.family == socket.AF_UNIX]
+        return Path(names[0]).parent if names else None
+
+    async def _end_connections(self, trial: str | None) -> None:
+        mine = [(c, task) for c, (t, task) in self._connections.items() if t == trial]
+        for connection, task in mine:
+            connection.last = True
+            if not connection.busy:
+                task.cancel()
+        tasks = [task for _, task in mine]
+        if tasks:
+            _, late = await asyncio.wait(tasks, timeout=self._bounds.close_s)
+            for task in late:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def listen_unix(self, path: Path, trial: str | None = None) -> None:
+        """Listens on a Unix socket that any user of its folder may connect to.
+
+        Raises:
+            UsageError: something listens there already.
+        """
+        self._free(path)
+        self._servers[trial] = await asyncio.start_unix_server(
+            lambda reader, writer: self._connected(reader, writer, trial), path=path, backlog=256
+        )
+        path.chmod(0o666)
+
+    async def listen_loopback(self, port: int) -> int:
+        """Listens on a loopback port and returns its number; 0 asks for a free one."""
+        server = await asyncio.start_server(
+            lambda reader, writer: self._connected(reader, writer, None), "127.0.0.1", port
+        )
+        self._servers[f"port {port}"] = server
+        return int(server.sockets[0].getsockname()[1])
+
+    def _free(self, path: Path) -> None:
+        """Removes a socket that nobody listens on."""
+        if not path.exists():
+            return
+        probe = socket.socket(socket.AF_UNIX)
+        try:
+            probe.connect(str(path))
+        except (ConnectionRefusedError, FileNotFoundError):
+            path.unlink(missing_ok=True)
+            return
+        finally:
+            probe.close()
+        raise UsageError(
+            "socket-taken",
+            f"{path}: expected a free socket, found another process listening",
+            hint="end the other gateway, or choose another socket",
+        )
+
+    def _connected(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, trial: str | None
+    ) -> None:
+        if len(self._connections) >= self._bounds.connections:
+            writer.close()
+            return
+        connection = Connection(reader, writer, desk=self.desk, bounds=self._bounds, trial=trial)
+        task = asyncio.get_running_loop().create_task(connection.run())
+        self._connections[connection] = (trial, task)
+        task.add_done_callback(lambda _: self._connections.pop(connection))
+
+    async def close(self) -> None:
+        """Ends everything: calls within a limit, then sockets, mode, record and book."""
+        for server in self._servers.values():
+            server.close()
+        for trial in {t for t, _ in self._connections.values()}:
+            await self._end_connections(trial)
+        await self.desk.mode.close()
+        self._recorder.close()
+        self._budget.close()
+        with contextlib.suppress(OSError):
+            shutil.rmtree(self._sockets)
+
+
+def offline_gateway(setup: GatewaySetup) -> Gateway:
+    """Makes a scripted or replaying gateway from its set-up. There is no way from a file to live calls.
+
+    Raises:
+        UsageError: not exactly one of script and cassette, or folder or cassette cannot be used.
+    """
+    mode: Mode
+    if setup.cassette is not None and setup.script is None:
+        mode = ReplayMode(Cassette(Path(setup.cassette.folder), dict(setup.cassette.attempts)))
+    elif setup.script is not None and setup.cassette is None:
+        mode = ScriptedMode(setup.script)
+    else:
+        raise UsageError(
+            "gateway-mode",
+            "expected exactly one of script and cassette, found both or none",
+            hint="give --script FILE or --cassette RUN",
+        )
+    return Gateway(
+        mode,
+        folder=Path(setup.folder),
+        sockets=Path(setup.sockets),
+        prices=setup.prices,
+        caps=setup.caps,
+        bounds=setup.bounds,
+        secrets=Secrets(),
+    )

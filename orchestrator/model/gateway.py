@@ -1,0 +1,132 @@
+"""What a gateway is told and what it tells: its part of a plan, its set-up, the traffic of a trial, a replay.
+
+Reads and writes nothing. No document here can ask for live traffic: that needs a permit, which is a
+value in a process and never a file.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from orchestrator.model.base import Closed, Document, Sha256, Slug, Text
+from orchestrator.model.exchange import Cap, Cost, Match, Role
+from orchestrator.model.script import Script
+from orchestrator.model.usage import Api, Caps, PriceTable, Usage
+
+
+class GatewayPin(Closed):
+    """The gateway as a plan fixes it: prices of a day and caps that are equal in every arm."""
+
+    mode: Literal["scripted"]
+    model: Text
+    script_sha256: Sha256
+    prices: PriceTable
+    caps: Caps
+
+
+class Bounds(Closed):
+    """Limits of the gateway's own server: sizes in bytes, times in seconds."""
+
+    head_bytes: int = Field(default=64 * 1024, gt=0)
+    body_bytes: int = Field(default=32 * 1024 * 1024, gt=0)
+    answer_bytes: int = Field(default=64 * 1024 * 1024, gt=0)
+    connections: int = Field(default=512, gt=0)
+    idle_s: float = Field(default=120, gt=0)
+    read_s: float = Field(default=60, gt=0)
+    write_s: float = Field(default=60, gt=0)
+    upstream_idle_s: float = Field(default=600, gt=0)
+    upstream_total_s: float = Field(default=3600, gt=0)
+    close_s: float = Field(default=30, gt=0)
+
+
+class CassetteUse(Closed):
+    """Which attempts of a recorded folder are played again."""
+
+    folder: Text
+    attempts: tuple[tuple[Text, int], ...]
+
+
+class GatewaySetup(Document):
+    """What a gateway process is started with. Exactly one of script and cassette is given."""
+
+    folder: Text
+    sockets: Text
+    prices: PriceTable
+    caps: Caps
+    script: Script | None = None
+    cassette: CassetteUse | None = None
+    bounds: Bounds = Bounds()
+
+
+class RoleTraffic(Closed):
+    """What one role of a trial sent and used."""
+
+    role: Role
+    calls: int = Field(ge=0)
+    refused: int = Field(ge=0)
+    usage: Usage
+    cost: Cost
+
+
+class ServedChange(Closed):
+    """The provider answered with another model or fingerprint than before, in the middle of a run."""
+
+    arm: Slug
+    api: Api
+    asked: Text
+    before: Text
+    after: Text
+
+
+class Divergence(Closed):
+    """Where a replayed trial left its recording."""
+
+    api: Api
+    role: Role
+    ordinal: int = Field(ge=0)
+    match: Match
+    pointer: str
+    recorded: str
+    found: str
+
+
+class Traffic(Document):
+    """The model traffic of one attempt: totals, and every finding that a report must show."""
+
+    trial: Text
+    attempt: int = Field(ge=0)
+    roles: tuple[RoleTraffic, ...]
+    matches: tuple[tuple[Match, int], ...] = ()
+    divergence: Divergence | None = None
+    served_changes: tuple[ServedChange, ...] = ()
+    lookups: tuple[str, ...] = ()
+    caps_met: tuple[Cap, ...] = ()
+    unsettled: int = Field(ge=0)
+    exchanges_sha256: Sha256
+
+
+class ReplayedTrial(Closed):
+    """How one trial fared when its recording was played again."""
+
+    trial: Text
+    exact: int = Field(ge=0)
+    normalised: int = Field(ge=0)
+    divergence: Divergence | None
+    recorded_verdict_sha256: Sha256
+    replayed_verdict_sha256: Sha256 | None
+
+    @property
+    def same(self) -> bool:
+        """Whether the replay came to the same verdict."""
+        return self.recorded_verdict_sha256 == self.replayed_verdict_sha256
+
+
+class ReplayReport(Document):
+    """A recorded run against its replay."""
+
+    recorded_run: Slug
+    replayed_run: Slug
+    trials: tuple[ReplayedTrial, ...]
+    same: bool

@@ -1,0 +1,40 @@
+"""The permit: proof, within one process, that live model calls were approved. Never a file, never a message.
+
+Nothing in this repository can make one yet: the constructor refuses, and the gate, which will be the
+only issuer, is not built. Tests make theirs past the constructor.
+"""
+
+from __future__ import annotations
+
+from typing import Self, final
+
+from orchestrator.core.errors import ApprovalRefused
+
+
+@final
+class Permit:
+    """What was approved: a plan, a sum, a time, and where calls may go.
+
+    `max_usd_micros` bounds the spending of the whole run; `not_after` is an RFC 3339 time in UTC;
+    `upstreams` are pairs of provider and origin (`https://host[:port]`).
+    """
+
+    __slots__ = ("max_usd_micros", "not_after", "plan_sha256", "record", "upstreams")
+
+    plan_sha256: str
+    max_usd_micros: int
+    not_after: str
+    upstreams: tuple[tuple[str, str], ...]
+    record: bool
+
+    def __new__(cls) -> Self:
+        """Refuses.
+
+        Raises:
+            ApprovalRefused: always.
+        """
+        raise ApprovalRefused(
+            "permit-not-issued",
+            "live model calls: expected a permit of the approval gate, found that nothing here issues one",
+            hint="use a scripted or recorded run",
+        )

@@ -1,0 +1,92 @@
+"""Promise: without a permit there is no live gateway, and production code cannot make a permit."""
+
+from __future__ import annotations
+
+import ast
+import copy
+import pickle
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from orchestrator.core.errors import ApprovalRefused
+from orchestrator.gateway.keys import ProviderKeys
+from orchestrator.gateway.live import LiveMode
+from orchestrator.model.permit import Permit
+from tests.unit.gateway.support import PLAN_SHA256, mint_permit, post
+
+ROOT = Path(__file__).resolve().parents[3]
+KEYS = ProviderKeys({"anthropic": "k" * 20})
+
+
+def test_the_constructor_refuses():
+    with pytest.raises(ApprovalRefused, match="permit"):
+        Permit()
+
+
+@pytest.mark.parametrize("given", [None, True, object(), {"plan_sha256": PLAN_SHA256}])
+def test_live_mode_takes_nothing_but_a_permit(given):
+    with pytest.raises(ApprovalRefused):
+        LiveMode(given, KEYS, plan_sha256=PLAN_SHA256)
+
+
+def test_a_permit_for_another_plan_or_past_its_time_is_refused():
+    with pytest.raises(ApprovalRefused, match="plan"):
+        LiveMode(mint_permit(plan_sha256="b" * 64), KEYS, plan_sha256=PLAN_SHA256)
+    with pytest.raises(ApprovalRefused, match="still holds"):
+        LiveMode(mint_permit(not_after="2020-01-01T00:00:00Z"), KEYS, plan_sha256=PLAN_SHA256)
+
+
+def test_a_permit_does_not_travel():
+    permit = mint_permit()
+    for travel in (copy.copy, copy.deepcopy, lambda p: pickle.loads(pickle.dumps(p))):
+        with pytest.raises((ApprovalRefused, TypeError)):
+            travel(permit)
+
+
+def test_no_production_module_goes_past_a_constructor():
+    """What tests do to mint one (`object.__new__`) stands in no module that knows the permit."""
+    knowing = 0
+    for path in (ROOT / "orchestrator").rglob("*.py"):
+        text = path.read_text(encoding="utf-8")
+        if "Permit" not in text and "permit" not in text:
+            continue
+        knowing += 1
+        for node in ast.walk(ast.parse(text)):
+            named = isinstance(node, ast.Attribute) and node.attr in {"__new__", "__reduce__"}
+            assert not named, f"{path}: {ast.unparse(node)}"
+    assert knowing >= 2
+
+
+def test_calls_go_nowhere_but_to_the_origins_of_the_permit(make_live, provider):
+    """The origin names a closed port: nothing reaches the provider that also listens on loopback."""
+    running = make_live(origin="http://127.0.0.1:1")
+    opened = running.open()
+    body = {"model": "model-1", "messages": [], "max_tokens": 5}
+    status, answer = post(opened, "/v1/messages", body)
+    assert (status, b"could not be reached" in answer) == (503, True)
+    headers = {"host": provider.origin[7:], "x-forwarded-host": provider.origin[7:]}
+    assert post(opened, "/v1/messages", body, headers=headers)[0] == 503
+    assert provider.seen == []
+
+
+def test_a_redirect_is_handed_to_the_client_and_not_followed(live, provider):
+    opened = live.open()
+    body = {"model": "model-1", "messages": [], "max_tokens": 5}
+    status, _ = post(opened, "/v1/messages", body, headers={"x-fake": "redirect"})
+    assert status == 307
+    assert len(provider.seen) == 1
+
+
+def test_the_command_refuses_live_mode_with_the_code_of_a_refused_approval():
+    finished = subprocess.run(
+        [sys.executable, "-m", "orchestrator", "gateway", "--live", "--port", "0"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert finished.returncode == 5
+    assert "nothing was contacted" in finished.stderr
