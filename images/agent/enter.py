@@ -18,7 +18,10 @@ from pathlib import Path
 
 CHECKOUT = Path("/opt/memtrial/checkout")
 WORK = Path("/work")
+FORWARDER = Path("/opt/memtrial/agent/forward.py")
 MAX_FRAME_BYTES = 64 * 1024 * 1024
+# Said by nothing but this program: the agent was not started.
+NO_GATEWAY = 113
 
 
 def read_frame() -> dict[str, object]:
@@ -47,6 +50,16 @@ def copy_checkout() -> None:
             shutil.copy(entry, target)
 
 
+def start_forwarder(socket_path: str, port: int) -> bool:
+    """Starts the way to the gateway; returns whether it stands."""
+    forwarder = subprocess.Popen(
+        [sys.executable, "-I", "-B", str(FORWARDER), socket_path, str(port)],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+    )
+    return forwarder.stdout is not None and forwarder.stdout.readline() == b"ready\n"
+
+
 def main() -> int:
     """Runs one agent to its end and returns its exit code."""
     # A second limit inside the container: without an orchestrator nothing may run for ever.
@@ -70,6 +83,11 @@ def main() -> int:
         or not isinstance(stdin, str)
     ):
         return 3
+    forward = frame.get("forward")
+    if isinstance(forward, dict) and not start_forwarder(
+        str(forward["socket"]), int(forward["port"])
+    ):
+        return NO_GATEWAY
     finished = subprocess.run(
         [str(part) for part in argv],
         input=base64.b64decode(stdin),

@@ -10,7 +10,7 @@ import json
 from dataclasses import dataclass
 
 from orchestrator.model.task import Rehearsal
-from orchestrator.protocols import Launch
+from orchestrator.protocols import GatewayAccess, Launch
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,9 @@ class CheaterDriver:
     hidden_paths: tuple[str, ...]
     hidden_ids: tuple[str, ...]
 
-    def launch(self, prompt: str, rehearsal: Rehearsal) -> Launch:
+    def launch(
+        self, prompt: str, rehearsal: Rehearsal, access: GatewayAccess | None = None
+    ) -> Launch:
         """Builds the command. The over-eager patch is something that breaks the base suite, no answer."""
         known = {
             "prompt": prompt,

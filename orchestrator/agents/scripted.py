@@ -9,9 +9,8 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 
-from orchestrator.core.errors import unknown_name
 from orchestrator.model.task import Rehearsal
-from orchestrator.protocols import Launch
+from orchestrator.protocols import GatewayAccess, Launch
 
 SCRIPTED_AGENTS = ("follower", "noop", "oracle")
 PROGRAM = ("python3", "-I", "-B", "/opt/memtrial/agent/scripted.py")
@@ -23,8 +22,11 @@ class ScriptedDriver:
 
     name: str
 
-    def launch(self, prompt: str, rehearsal: Rehearsal) -> Launch:
+    def launch(
+        self, prompt: str, rehearsal: Rehearsal, access: GatewayAccess | None = None
+    ) -> Launch:
         """Builds the command; the oracle gets no facts and the noop gets nothing at all."""
+        del access
         play: dict[str, object] = {"play": self.name, "prompt": prompt}
         if self.name in {"oracle", "follower"}:
             play["reference_patch"] = rehearsal.reference_patch
@@ -32,14 +34,3 @@ class ScriptedDriver:
             play["natural_patch"] = rehearsal.natural_patch
             play["facts"] = [fact.model_dump(mode="json") for fact in rehearsal.facts]
         return Launch(argv=PROGRAM, environment=(), stdin=json.dumps(play).encode())
-
-
-def driver_for(name: str) -> ScriptedDriver:
-    """Returns the driver of an agent.
-
-    Raises:
-        UsageError: there is no such agent.
-    """
-    if name not in SCRIPTED_AGENTS:
-        raise unknown_name("agent", name, SCRIPTED_AGENTS, option="--agent")
-    return ScriptedDriver(name)

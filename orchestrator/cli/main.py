@@ -38,6 +38,8 @@ VERBS: dict[str, tuple[str, bool]] = {
     "deps": ("check the installed distributions against the lock and their provenance", False),
     "attack": ("run hostile agents against this installation: none may succeed", False),
     "engine": ("reach a Docker engine, or install and start one", False),
+    "replay": ("play a recorded run again, offline, and say where it diverged", False),
+    "gateway": ("serve a scripted or recorded model to any client", False),
     "images": ("make the images that are missing", False),
     "schemas": ("write or check the published JSON Schemas", False),
 }

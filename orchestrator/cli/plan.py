@@ -90,7 +90,7 @@ def _add_who(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="NAME",
-        help="oracle, noop or follower (repeatable)",
+        help="oracle, noop, follower or chat (repeatable)",
     )
     parser.add_argument("--model", metavar="ID", help="for agents that call a model")
     parser.add_argument("--reasoning-effort", metavar="E", help="for agents that call a model")
@@ -105,14 +105,14 @@ def _add_who(parser: argparse.ArgumentParser) -> None:
 
 def request_from(arguments: argparse.Namespace) -> PlanRequest:
     """Turns the options into a request, checked as far as no file is needed for it."""
-    from orchestrator.agents.scripted import driver_for
+    from orchestrator.agents.registry import driver_for
     from orchestrator.core.strictjson import MAX_SAFE_INTEGER
 
     if not arguments.agent:
         raise UsageError(
             "agent-not-given",
             "expected at least one --agent, found none",
-            hint="add --agent oracle, --agent noop or --agent follower",
+            hint="add --agent oracle, --agent noop, --agent follower or --agent chat",
         )
     for name in arguments.agent:
         driver_for(name)

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import cast
 
 from orchestrator.agents.cheater import CheaterDriver
-from orchestrator.agents.scripted import driver_for
+from orchestrator.agents.registry import driver_for
 from orchestrator.core.canonical import sha256_hex
 from orchestrator.ledger.chain import read_entries
 from orchestrator.ledger.history import replay
@@ -64,9 +64,11 @@ class Watching:
         self.act_ended_ns = 0
 
     @contextmanager
-    def open(self, task: TaskPin, *, trial: str) -> Iterator[Workspace]:
+    def open(
+        self, task: TaskPin, *, trial: str, sockets: Path | None = None
+    ) -> Iterator[Workspace]:
         """Opens a workspace of the inner sandbox."""
-        with self._inner.open(task, trial=trial) as workspace:
+        with self._inner.open(task, trial=trial, sockets=sockets) as workspace:
             yield cast("Workspace", _Watched(workspace, self))
 
     def verify(self, job: VerifyJob, *, trial: str) -> tuple[VerifyOutcome, int]:

@@ -150,7 +150,8 @@ def isolate(
     found = workspace.inventory
     points = [mount.point for mount in found.mounts]
     expected = expected_listing(guard.image.listing, points)
-    declared = declare(task, condition, listing_sha256(expected))
+    gateway = workspace.gateway_url is not None
+    declared = declare(task, condition, listing_sha256(expected), gateway=gateway)
     differences = [*compare(declared, found)]
     if found.listing_sha256 != declared.listing_sha256:
         differences += _image_files(expected, workspace.listing())

@@ -10,10 +10,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from orchestrator.agents.scripted import driver_for
+from orchestrator.agents.registry import asks_a_model, driver_for
 from orchestrator.core.canonical import sha256_hex
 from orchestrator.core.errors import DocumentError, UsageError, unknown_name
 from orchestrator.model.condition import Condition
+from orchestrator.model.gateway import GatewayPin
 from orchestrator.model.plan import (
     AgentPin,
     CuratedPin,
@@ -27,6 +28,7 @@ from orchestrator.model.plan import (
 from orchestrator.model.symmetry import ArmSetting, inequality, unequal_budgets
 from orchestrator.pipeline.options import PlanRequest
 from orchestrator.pipeline.toolchain import toolchain
+from orchestrator.pipeline.traffic import SCRIPTED_MODEL, gateway_pin
 from orchestrator.sandbox.harden import profile_sha256
 from orchestrator.sources.loader import (
     LoadedTask,
@@ -65,6 +67,7 @@ def build_plan(
     """
     chosen = choose(request, fixtures=fixtures, images=images)
     tasks, conditions, agents = chosen.tasks, chosen.conditions, chosen.agents
+    gateway = gateway_pin(fixtures, tasks) if any(a.model for a in agents) else None
     pins = tuple(_task_pin(task, image_pins) for task in tasks)
     source = source or source_state()
     return Plan(
@@ -85,7 +88,8 @@ def build_plan(
         profile_sha256=profile_sha256(),
         toolchain=toolchain(images),
         retry=RETRY,
-        arms=equal_arms(pins, conditions, agents),
+        gateway=gateway,
+        arms=equal_arms(pins, conditions, agents, gateway),
         trials=_trials(request, tasks, conditions, agents),
     )
 
@@ -129,7 +133,10 @@ def _curated_pins(fixtures: Path, tasks: tuple[LoadedTask, ...]) -> tuple[Curate
 
 
 def equal_arms(
-    tasks: tuple[TaskPin, ...], conditions: tuple[Condition, ...], agents: tuple[AgentPin, ...]
+    tasks: tuple[TaskPin, ...],
+    conditions: tuple[Condition, ...],
+    agents: tuple[AgentPin, ...],
+    gateway: GatewayPin | None = None,
 ) -> tuple[ArmSetting, ...]:
     """Returns the setting of every arm.
 
@@ -137,7 +144,7 @@ def equal_arms(
         DocumentError: two arms of a task would differ in more than their memory.
     """
     arms = tuple(
-        setting_of(task, condition.id, agents, RETRY, profile_sha256())
+        setting_of(task, condition.id, agents, RETRY, profile_sha256(), gateway=gateway)
         for task in tasks
         for condition in conditions
     )
@@ -193,12 +200,19 @@ def _tasks(request: PlanRequest, fixtures: Path) -> tuple[LoadedTask, ...]:
 
 
 def _agents(request: PlanRequest, images: Path) -> tuple[AgentPin, ...]:
-    program = sha256_hex((images / "agent" / "scripted.py").read_bytes())
-    names = tuple(dict.fromkeys(request.agents))
-    return tuple(
-        AgentPin(name=driver_for(name).name, kind="scripted", program_sha256=program)
-        for name in names
-    )
+    pins = []
+    for name in dict.fromkeys(request.agents):
+        model = asks_a_model(driver_for(name).name)
+        program = images / "agent" / ("chat.py" if model else "scripted.py")
+        pins.append(
+            AgentPin(
+                name=name,
+                kind="scripted_model" if model else "scripted",
+                program_sha256=sha256_hex(program.read_bytes()),
+                model=SCRIPTED_MODEL if model else None,
+            )
+        )
+    return tuple(pins)
 
 
 def _curated_pin(fixtures: Path, task: LoadedTask) -> CuratedPin:

@@ -22,6 +22,7 @@ from orchestrator.memory.curated import CuratedAdapter
 from orchestrator.memory.none import NoMemoryAdapter
 from orchestrator.memory.raw_fts import RawFtsAdapter
 from orchestrator.memory.tokens import TokenCounter
+from orchestrator.model.gateway import CassetteUse
 from orchestrator.model.outcome import Outcome
 from orchestrator.model.plan import ImagePin, Plan, Trial
 from orchestrator.pipeline.fits import check_fits
@@ -32,8 +33,9 @@ from orchestrator.pipeline.ready import ready_for_images, ready_to_run
 from orchestrator.pipeline.run import Run, TrialEnd, pending_of, recorded_plan
 from orchestrator.pipeline.stages import Bench
 from orchestrator.pipeline.stopping import stoppable
+from orchestrator.pipeline.traffic import gateway_of
 from orchestrator.pipeline.watch import Watch
-from orchestrator.protocols import MemoryAdapter, Sandbox
+from orchestrator.protocols import MemoryAdapter, ModelGateway, Sandbox
 from orchestrator.sandbox.adapter import DockerSandbox, EngineClient
 from orchestrator.sandbox.base import ensure_base
 from orchestrator.sandbox.containers import EngineFault
@@ -164,7 +166,15 @@ def _first(names: tuple[str, ...]) -> str:
 class _Benches:
     """Makes the bench of each trial: loads tasks once, picks the adapter of the condition."""
 
-    def __init__(self, plan: Plan, sandbox: Sandbox, client: EngineClient, secret: str) -> None:
+    def __init__(
+        self,
+        plan: Plan,
+        sandbox: Sandbox,
+        client: EngineClient,
+        secret: str,
+        gateway: ModelGateway | None,
+    ) -> None:
+        self._gateway = gateway
         fixtures = fixtures_root()
         self._plan = plan
         self._plan_sha256 = plan.digest_sha256()
@@ -192,11 +202,17 @@ class _Benches:
             sandbox=self._sandbox,
             counter=self._counter,
             guard=self._guards.of(self._plan.task(trial.task_id)),
+            gateway=self._gateway,
         )
 
 
 def benches(
-    plan: Plan, sandbox: Sandbox, client: EngineClient, *, secret: str
+    plan: Plan,
+    sandbox: Sandbox,
+    client: EngineClient,
+    *,
+    secret: str,
+    gateway: ModelGateway | None = None,
 ) -> Callable[[Trial], Bench]:
     """Returns what makes the bench of each trial of a plan.
 
@@ -205,12 +221,15 @@ def benches(
         sandbox: where containers come from.
         client: the engine, for layers that the leak scan has not seen.
         secret: what the canaries of the run's trials are derived from.
+        gateway: the door to models, for a plan that needs one.
     """
-    return _Benches(plan, sandbox, client, secret)
+    return _Benches(plan, sandbox, client, secret, gateway)
 
 
-def start_run(plan: Plan, *, watch: Watch, workers: int) -> Path:
-    """Runs a plan in a new folder and returns it.
+def start_run(
+    plan: Plan, *, watch: Watch, workers: int, cassette: CassetteUse | None = None
+) -> Path:
+    """Runs a plan in a new folder and returns it; with a cassette, recorded answers instead of new ones.
 
     Raises:
         Cancelled: a signal stopped it.
@@ -227,7 +246,7 @@ def start_run(plan: Plan, *, watch: Watch, workers: int) -> Path:
         watch.say(
             f"run {run.folder.name}: {counted(len(plan.trials), 'trial')} with {counted(workers, 'worker')}"
         )
-        _work(run, client=client, sandbox=sandbox, watch=watch, workers=workers)
+        _work(run, client=client, sandbox=sandbox, watch=watch, workers=workers, cassette=cassette)
     return run.folder
 
 
@@ -277,7 +296,13 @@ def _check_plan_fits(plan: Plan, say: Say) -> None:
 
 
 def _work(
-    run: Run, *, client: EngineClient, sandbox: DockerSandbox, watch: Watch, workers: int
+    run: Run,
+    *,
+    client: EngineClient,
+    sandbox: DockerSandbox,
+    watch: Watch,
+    workers: int,
+    cassette: CassetteUse | None = None,
 ) -> None:
     installation = installation_id(cache_root())
 
@@ -292,8 +317,10 @@ def _work(
         if reaped.total:
             watch.say(f"cleaned up after a dead run: {objects_line(reaped)}")
         secret = host_canary(run.folder)
-        make_bench = benches(run.plan, sandbox, client, secret=secret)
-        run.execute(make_bench, workers=workers, progress=show, watch=watch)
+        tasks = tuple(load_task(fixtures_root(), task.digests.id) for task in run.plan.tasks)
+        with gateway_of(run.plan, run.folder, tasks, cassette) as gateway:
+            make_bench = benches(run.plan, sandbox, client, secret=secret, gateway=gateway)
+            run.execute(make_bench, workers=workers, progress=show, watch=watch)
     finally:
         run.close()
         _sweep(client, installation, sandbox.session, watch.say)

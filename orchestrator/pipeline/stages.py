@@ -5,13 +5,15 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from pathlib import Path
 
-from orchestrator.agents.scripted import driver_for
+from orchestrator.agents.registry import driver_for
 from orchestrator.core.canonical import sha256_hex
 from orchestrator.core.errors import IntegrityError, Misconduct
 from orchestrator.memory.compile import compile_injection, final_prompt
 from orchestrator.memory.tokens import TokenCounter
 from orchestrator.model.condition import Condition
+from orchestrator.model.gateway import Traffic
 from orchestrator.model.isolation import Isolation, Screening
 from orchestrator.model.memory import Injection, Remembered
 from orchestrator.model.plan import Plan, TaskPin, Trial
@@ -20,7 +22,18 @@ from orchestrator.model.verdict import Acted, Harvest, TestReport, Verdict, Viol
 from orchestrator.pipeline import isolation
 from orchestrator.pipeline.condemned import condemned
 from orchestrator.pipeline.journal import Journal
-from orchestrator.protocols import AgentDriver, Launch, MemoryAdapter, Sandbox, Workspace
+from orchestrator.pipeline.traffic import check_traffic, was_capped
+from orchestrator.protocols import (
+    AgentDriver,
+    GatewayAccess,
+    GatewayPlace,
+    Launch,
+    MemoryAdapter,
+    ModelGateway,
+    Sandbox,
+    TrialPlace,
+    Workspace,
+)
 from orchestrator.scoring.believed import read_outcome
 from orchestrator.scoring.runners import Exam, exam_for, job_for
 from orchestrator.scoring.seal import Phase, draw_seal
@@ -40,8 +53,11 @@ class Bench:
     sandbox: Sandbox
     counter: TokenCounter
     guard: isolation.Guard
+    gateway: ModelGateway | None = None
     driver: AgentDriver | None = field(default=None)
     workspace: Workspace | None = field(default=None)
+    gateway_place: GatewayPlace | None = field(default=None)
+    traffic: Traffic | None = field(default=None)
 
     @property
     def pin(self) -> TaskPin:
@@ -62,7 +78,10 @@ def prepare(bench: Bench, journal: Journal, containers: ExitStack) -> Prepared:
             f"task {bench.trial.task_id}: expected the digests of the plan, found other files",
             hint="restore the fixtures, or make a new plan with `memtrial plan`",
         )
-    bench.workspace = containers.enter_context(bench.sandbox.open(bench.pin, trial=bench.trial.key))
+    sockets = open_gateway(bench, journal, containers)
+    bench.workspace = containers.enter_context(
+        bench.sandbox.open(bench.pin, trial=bench.trial.key, sockets=sockets)
+    )
     journal.spent(bench.workspace.container_ms())
     return Prepared(
         task_id=bench.trial.task_id,
@@ -71,6 +90,44 @@ def prepare(bench: Bench, journal: Journal, containers: ExitStack) -> Prepared:
         tree=bench.pin.tree,
         profile_sha256=bench.plan.profile_sha256,
     )
+
+
+def open_gateway(bench: Bench, journal: Journal, containers: ExitStack) -> Path | None:
+    """Opens the gateway for this attempt, if the plan has one; returns the folder of its socket."""
+    if bench.gateway is None:
+        return None
+    trial = bench.trial
+    place = TrialPlace(
+        trial=trial.key,
+        task_id=trial.task_id,
+        condition=trial.condition_id,
+        attempt=journal.attempt,
+        roles=("agent", "memory", "judge"),
+    )
+    bench.gateway_place = bench.gateway.open_trial(place)
+    containers.callback(close_gateway, bench, None)
+    return bench.gateway_place.folder
+
+
+def agent_access(bench: Bench) -> GatewayAccess | None:
+    """Returns how the agent reaches its model; None for an agent that asks none."""
+    model = bench.plan.agent(bench.trial.agent).model
+    if bench.plan.gateway is None or model is None:
+        return None
+    url = bench.workspace.gateway_url if bench.workspace else None
+    # After `act` the launch is looked at once more and never carried out: nothing is open then.
+    token = bench.gateway_place.token("agent") if bench.gateway_place else "closed"
+    return GatewayAccess(base_url=url or "http://closed", token=token, model=model)
+
+
+def close_gateway(bench: Bench, journal: Journal | None) -> None:
+    """Closes the gateway for this attempt, once, and keeps what went through."""
+    if bench.gateway is None or bench.gateway_place is None:
+        return
+    bench.gateway_place = None
+    bench.traffic = bench.gateway.close_trial(bench.trial.key)
+    if journal is not None:
+        journal.keep("traffic", bench.traffic.canonical())
 
 
 def remember(bench: Bench, journal: Journal) -> Remembered:
@@ -91,7 +148,7 @@ def launch_of(bench: Bench, injection: Injection) -> Launch:
     """Returns what the agent is given: the joined prompt, and the trial's own canary."""
     driver = bench.driver or driver_for(bench.trial.agent)
     prompt = final_prompt(injection, bench.task.brief.prompt)
-    launch = driver.launch(prompt, bench.task.rehearsal)
+    launch = driver.launch(prompt, bench.task.rehearsal, agent_access(bench))
     return isolation.marked(launch, bench.guard.canary(bench.trial.key))
 
 
@@ -119,9 +176,10 @@ def act(bench: Bench, journal: Journal, injection: Injection) -> Acted:
     outcome = workspace.act(launch_of(bench, injection))
     journal.spent(workspace.container_ms() - before_ms)
     journal.used(workspace.resources())
+    close_gateway(bench, journal)
     return Acted(
         agent=bench.trial.agent,
-        ended=outcome.ended,
+        ended="model_budget" if was_capped(bench.traffic) else outcome.ended,
         exit_code=outcome.exit_code,
         output_sha256=journal.keep("output", outcome.output),
         output_bytes=len(outcome.output),
@@ -131,6 +189,7 @@ def act(bench: Bench, journal: Journal, injection: Injection) -> Acted:
 
 def harvest(bench: Bench, journal: Journal) -> Harvest:
     """Takes the diff out, after nothing of the agent is alive."""
+    check_traffic(bench.traffic)
     workspace = _open(bench)
     before_ms = workspace.container_ms()
     outcome = workspace.harvest()

@@ -7,7 +7,8 @@ import secrets
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
 
 import docker
 
@@ -18,6 +19,7 @@ from orchestrator.sandbox.containers import Container, EngineFault
 from orchestrator.sandbox.engine import answers
 from orchestrator.sandbox.harden import draw_uids, verifier_profile
 from orchestrator.sandbox.identity import labels
+from orchestrator.sandbox.relay import needs_relay, relayed
 from orchestrator.sandbox.stopflag import StopFlag
 from orchestrator.sandbox.timing import StepClock
 from orchestrator.sandbox.verification import Verification
@@ -41,7 +43,9 @@ class DockerSandbox:
         self._stop = StopFlag()
 
     @contextmanager
-    def open(self, task: TaskPin, *, trial: str) -> Iterator[DockerWorkspace]:
+    def open(
+        self, task: TaskPin, *, trial: str, sockets: Path | None = None
+    ) -> Iterator[DockerWorkspace]:
         """Starts the containers of a trial; removes them and their volume on exit.
 
         Raises:
@@ -49,16 +53,17 @@ class DockerSandbox:
             Cancelled: the sandbox was aborted.
         """
         self._await_engine()
-        workspace = DockerWorkspace(
-            self._client, task, labels(self._installation, trial, self.session), self._stop
-        )
-        with self._listed(workspace, "preparing"):
-            try:
-                with self._stop.guard("preparing"):
-                    workspace.open()
-                yield workspace
-            finally:
-                workspace.close()
+        marks = labels(self._installation, trial, self.session)
+        with ExitStack() as stack:
+            place = None if sockets is None else str(sockets)
+            if sockets is not None and needs_relay(self._client):
+                place = stack.enter_context(relayed(self._client, task, sockets, marks))
+            workspace = DockerWorkspace(self._client, task, marks, self._stop, sockets=place)
+            stack.enter_context(self._listed(workspace, "preparing"))
+            stack.callback(workspace.close)
+            with self._stop.guard("preparing"):
+                workspace.open()
+            yield workspace
 
     def _await_engine(self) -> None:
         """Gives a restarting engine time to come back, so that no attempt is spent on its absence."""

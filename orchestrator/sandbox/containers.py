@@ -53,6 +53,7 @@ class Container:
         image: str,
         volume: str | None,
         labels: dict[str, str],
+        sockets: str | None = None,
     ) -> Self:
         """Creates, attaches to and starts a container.
 
@@ -60,7 +61,9 @@ class Container:
             EnvironmentMissing: the image is not in the engine; it is never pulled.
             EngineFault: the engine refused.
         """
-        options = create_options(profile, image=image, volume=volume, labels=labels)
+        options = create_options(
+            profile, image=image, volume=volume, labels=labels, sockets=sockets
+        )
         with clock.step():
             made = _create(client, options)
             container = cls(client, clock, made, profile.role)

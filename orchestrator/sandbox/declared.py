@@ -12,6 +12,7 @@ from fnmatch import fnmatchcase
 from orchestrator.core.canonical import sha256_hex
 from orchestrator.model.condition import Condition
 from orchestrator.model.isolation import (
+    Additions,
     DeclaredInventory,
     Difference,
     FileSeen,
@@ -21,7 +22,14 @@ from orchestrator.model.isolation import (
     Variable,
 )
 from orchestrator.model.plan import TaskPin
-from orchestrator.sandbox.harden import AGENT_UID, HOSTNAME, Uids, agent_profile
+from orchestrator.sandbox.harden import (
+    AGENT_UID,
+    GATEWAY_FOLDER,
+    GATEWAY_SOCKET,
+    HOSTNAME,
+    Uids,
+    agent_profile,
+)
 from orchestrator.sandbox.images import container_config
 
 # Where an engine puts its init program differs; that it runs our program and nothing else does not.
@@ -61,13 +69,23 @@ ENGINE_FILES = (
 STANDARD_DESCRIPTORS = ("0:pipe", "1:pipe", "2:pipe")
 
 
-def declare(task: TaskPin, condition: Condition, listing_sha256: str) -> DeclaredInventory:
+# What a way to the gateway adds to every arm alike: a folder with one socket, read-only.
+GATEWAY = Additions(
+    files=(FileSeen(path=GATEWAY_SOCKET, kind="other", bytes=0, sha256=None),),
+    mounts=(MountSeen(point=GATEWAY_FOLDER, fs_type="*", writable=False),),
+)
+
+
+def declare(
+    task: TaskPin, condition: Condition, listing_sha256: str, *, gateway: bool = False
+) -> DeclaredInventory:
     """Returns what the agent's container of this arm must hold before `act`.
 
     Args:
         task: image, tree and limits.
         condition: the arm, with what it may add.
         listing_sha256: digest over the listing of the image's layers.
+        gateway: whether the trial has a way to the gateway.
     """
     profile = agent_profile(task.limits, Uids(AGENT_UID))
     config = container_config()["Env"]
@@ -95,7 +113,16 @@ def declare(task: TaskPin, condition: Condition, listing_sha256: str) -> Declare
         hostname=HOSTNAME,
         engine_files=ENGINE_FILES,
         engine_mounts=ENGINE_MOUNTS,
-        additions=condition.adds,
+        additions=_both(condition.adds, GATEWAY) if gateway else condition.adds,
+    )
+
+
+def _both(one: Additions, other: Additions) -> Additions:
+    return Additions(
+        files=(*one.files, *other.files),
+        environment=(*one.environment, *other.environment),
+        mounts=(*one.mounts, *other.mounts),
+        processes=(*one.processes, *other.processes),
     )
 
 

@@ -15,12 +15,20 @@ from orchestrator.model.task import Limits
 
 MIB = 1024 * 1024
 HOSTNAME = "sandbox"
+GATEWAY_FOLDER = "/run/memtrial"
+GATEWAY_SOCKET = f"{GATEWAY_FOLDER}/gateway.sock"
+GATEWAY_PORT = 8377
+# Our forwarder answers on the resolver's port of loopback, as the agent's own account.
+OWN_RESOLVER: dict[str, object] = {
+    "dns": ["127.0.0.1"],
+    "sysctls": {"net.ipv4.ip_unprivileged_port_start": "0"},
+}
 
 # What documents call the agent's uid; each container draws its own from FIRST_UID on.
 AGENT_UID = 10001
 FIRST_UID = 100_000
 SLOTS = 500_000_000
-Role = Literal["agent", "harvester", "verifier"]
+Role = Literal["agent", "relay", "harvester", "verifier"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,12 +140,52 @@ def verifier_profile(limits: Limits, timeout_s: int, uids: Uids) -> Profile:
     )
 
 
-def create_options(
-    profile: Profile, *, image: str, volume: str | None, labels: dict[str, str]
-) -> dict[str, object]:
-    """Turns a profile into the keyword arguments of the engine client's `containers.create`."""
-    mounts = {volume: {"bind": "/work", "mode": f"{profile.work_mount},nocopy"}} if volume else {}
+def relay_profile(limits: Limits, uids: Uids) -> Profile:
+    """The relay: owns the folder of its socket and nothing else; runs our program only."""
+    return Profile(
+        role="relay",
+        user=f"{uids.agent}:{uids.agent}",
+        command=(
+            *("python3", "-I", "-B", "/opt/memtrial/agent/relay.py"),
+            *(GATEWAY_SOCKET, str(limits.wall_s + 600)),
+        ),
+        capabilities=(),
+        memory_bytes=256 * MIB,
+        cpus_milli=limits.cpus_milli,
+        pids=512,
+        tmpfs=(),
+        work_mount="none",
+    )
+
+
+def relay_volume_options(uids: Uids) -> dict[str, str]:
+    """Options of the volume with the relay's socket: memory for a handful of entries."""
     return {
+        "type": "tmpfs",
+        "device": "tmpfs",
+        "o": f"size=65536,nr_inodes=16,uid={uids.agent},gid={uids.agent},mode=0755,nosuid,nodev",
+    }
+
+
+def create_options(
+    profile: Profile,
+    *,
+    image: str,
+    volume: str | None,
+    labels: dict[str, str],
+    sockets: str | None = None,
+) -> dict[str, object]:
+    """Turns a profile into the keyword arguments of the engine client's `containers.create`.
+
+    `sockets` is a folder (or volume) that holds nothing but the gateway's socket. It gives the container a
+    way to the gateway and no other: names are looked up on loopback, where our own resolver knows none.
+    """
+    mounts = {volume: {"bind": "/work", "mode": f"{profile.work_mount},nocopy"}} if volume else {}
+    if sockets is not None:
+        mode = "rw,nocopy" if profile.role == "relay" else "ro"
+        mounts[sockets] = {"bind": GATEWAY_FOLDER, "mode": mode}
+    return {
+        **(OWN_RESOLVER if sockets is not None else {}),
         "image": image,
         "command": list(profile.command),
         "user": profile.user,
@@ -200,5 +248,11 @@ def profile_sha256() -> str:
             "containers": [
                 create_options(p, image="image", volume="volume", labels={}) for p in profiles
             ],
+            "relay": create_options(
+                relay_profile(limits, uids), image="image", volume=None, labels={}, sockets="s"
+            ),
+            "with_gateway": create_options(
+                profiles[0], image="image", volume="volume", labels={}, sockets="sockets"
+            ),
         }
     )

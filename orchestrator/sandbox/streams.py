@@ -51,6 +51,14 @@ class Stream:
         data = json.dumps(value).encode()
         self._socket.sendall(b"%d\n" % len(data) + data)
 
+    def send_bytes(self, data: bytes) -> None:
+        """Sends bytes as they are.
+
+        Raises:
+            OSError: the container no longer listens.
+        """
+        self._socket.sendall(data)
+
     def chunk(self, deadline_s: float) -> tuple[int, bytes] | None:
         """Returns the next (stream number, bytes), or None at the end of the stream.
 

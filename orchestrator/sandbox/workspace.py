@@ -29,6 +29,8 @@ from orchestrator.sandbox.account import contents_of, exposed_by, inventory_of
 from orchestrator.sandbox.containers import Container, EngineFault
 from orchestrator.sandbox.harden import (
     AGENT_UID,
+    GATEWAY_PORT,
+    GATEWAY_SOCKET,
     agent_profile,
     draw_uids,
     harvester_profile,
@@ -41,6 +43,8 @@ from orchestrator.sandbox.timing import StepClock
 
 START_TIMEOUT_S = 120
 HARVEST_TIMEOUT_S = 300
+# Exit code of images/agent/enter.py when the way to the gateway does not stand.
+NO_GATEWAY = 113
 STREAM_LAG_S = 5
 MAX_INVENTORY_BYTES = 4 * 1024 * 1024
 _CHANGES = TypeAdapter(tuple[Change, ...])
@@ -56,10 +60,13 @@ class DockerWorkspace:
         task: TaskPin,
         labels: dict[str, str],
         stop: StopFlag | None = None,
+        *,
+        sockets: str | None = None,
     ) -> None:
         self._client = client
         self._task = task
         self._labels = labels
+        self._sockets = sockets
         self._stop = stop or StopFlag()
         self._clock = StepClock()
         self._uids = draw_uids()
@@ -119,6 +126,11 @@ class DockerWorkspace:
         """Wall time so far with a container step under way, in milliseconds."""
         return self._clock.total_ms()
 
+    @property
+    def gateway_url(self) -> str | None:
+        """Where the agent reaches the gateway, as seen from inside."""
+        return f"http://127.0.0.1:{GATEWAY_PORT}" if self._sockets is not None else None
+
     def open(self) -> None:
         """Makes the volume and starts both containers; the harvester starts beside the agent's."""
         limits = self._task.limits
@@ -165,6 +177,7 @@ class DockerWorkspace:
             image=self._task.agent_image.id if agent else self._task.verifier_image.id,
             volume=self._volume,
             labels=self._labels,
+            sockets=self._sockets if agent else None,
         )
         try:
             if not agent:
@@ -201,6 +214,8 @@ class DockerWorkspace:
             "environment": dict(launch.environment),
             "stdin_base64": base64.b64encode(launch.stdin).decode("ascii"),
         }
+        if self._sockets is not None:
+            frame["forward"] = {"socket": GATEWAY_SOCKET, "port": GATEWAY_PORT}
         with self._clock.step():
             self._meter = Meter(reader(self._client, self._agent.id))
             self._meter.start()
@@ -211,6 +226,12 @@ class DockerWorkspace:
                 self._meter.stop()
             self._resources = self._meter.resources(oom_killed=out_of_memory)
         self._ended = True
+        if self._sockets is not None and ended == "exited" and code == NO_GATEWAY:
+            raise EngineFault(
+                "gateway-not-reached",
+                "expected the gateway's socket to answer inside the container, found that it does not",
+                hint="run `memtrial doctor`: the engine may not share this machine's file system",
+            )
         if out_of_memory:
             ended = "oom_killed"
         return ActOutcome(

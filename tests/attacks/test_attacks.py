@@ -58,8 +58,8 @@ class Ungraded:
     def __init__(self, inner: Sandbox) -> None:
         self._inner = inner
 
-    def open(self, task: TaskPin, *, trial: str) -> Any:
-        return self._inner.open(task, trial=trial)
+    def open(self, task: TaskPin, *, trial: str, sockets: Path | None = None) -> Any:
+        return self._inner.open(task, trial=trial, sockets=sockets)
 
     def verify(self, job: VerifyJob, *, trial: str) -> tuple[VerifyOutcome, int]:
         return VerifyOutcome(

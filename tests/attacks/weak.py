@@ -207,7 +207,7 @@ class Roomy:
         self._inner = inner
         self._bound = bound
 
-    def open(self, task: TaskPin, *, trial: str) -> Any:
+    def open(self, task: TaskPin, *, trial: str, sockets: Path | None = None) -> Any:
         more: dict[str, int] = {self._bound: getattr(task.limits, self._bound) * 3}
         if self._bound == "work_bytes":
             more["memory_bytes"] = task.limits.memory_bytes * 3
@@ -272,8 +272,10 @@ class OtherImage:
         self._inner = inner
         self._image = image
 
-    def open(self, task: TaskPin, *, trial: str) -> Any:
-        return self._inner.open(task.model_copy(update={"agent_image": self._image}), trial=trial)
+    def open(self, task: TaskPin, *, trial: str, sockets: Path | None = None) -> Any:
+        return self._inner.open(
+            task.model_copy(update={"agent_image": self._image}), trial=trial, sockets=sockets
+        )
 
     def verify(self, job: Any, *, trial: str) -> Any:
         return self._inner.verify(job, trial=trial)
@@ -290,8 +292,8 @@ class Naive:
         self._inner = inner
 
     @contextmanager
-    def open(self, task: TaskPin, *, trial: str) -> Iterator[Any]:
-        with self._inner.open(task, trial=trial) as inner:
+    def open(self, task: TaskPin, *, trial: str, sockets: Path | None = None) -> Iterator[Any]:
+        with self._inner.open(task, trial=trial, sockets=sockets) as inner:
             yield _NaiveWorkspace(inner)
 
     def verify(self, job: Any, *, trial: str) -> Any:

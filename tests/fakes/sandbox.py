@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Literal
 
 from orchestrator.model.condition import Condition
@@ -82,6 +83,7 @@ class FakeWorkspace:
     sandbox: FakeSandbox
     contents: tuple[tuple[str, bytes], ...] = ()
     exposed: bytes = b"{}"
+    gateway_url: str | None = None
 
     @property
     def inventory(self) -> Inventory:
@@ -119,7 +121,9 @@ class FakeSandbox:
     opened: list[str] = field(default_factory=list)
 
     @contextmanager
-    def open(self, task: TaskPin, *, trial: str) -> Iterator[FakeWorkspace]:
+    def open(
+        self, task: TaskPin, *, trial: str, sockets: Path | None = None
+    ) -> Iterator[FakeWorkspace]:
         self.opened.append(trial)
         self.fault(trial, "open")
         yield FakeWorkspace(task, trial, self)

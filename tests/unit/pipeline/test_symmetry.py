@@ -103,7 +103,7 @@ def test_every_arm_of_a_task_gets_the_same_container(make_plan, run_with):
 
     class Recording(FakeSandbox):
         @contextmanager
-        def open(self, task, *, trial):
+        def open(self, task, *, trial, sockets=None):
             options = create_options(
                 agent_profile(task.limits, Uids(100_000)),
                 image=task.agent_image.id,
