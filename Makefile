@@ -1,6 +1,6 @@
 # Thin targets: each calls one command. `make` alone prints this list.
 .DEFAULT_GOAL := help
-.PHONY: help setup engine images smoke test check bench clean schemas wheel proof-leakscan proof-evidence proof-interop proof-pythons
+.PHONY: help setup engine images smoke test check bench clean schemas wheel proof-leakscan proof-evidence proof-interop proof-pythons bench-gateway fuzz-gateway
 MEMTRIAL := .venv/bin/memtrial
 PYTHON_VENV := .venv/bin/python
 export PYTHONDONTWRITEBYTECODE := 1
@@ -31,6 +31,12 @@ check: setup ## Lint, types, import contracts and the fast tests (no network, no
 	@.venv/bin/lint-imports
 	@$(MEMTRIAL) schemas --check
 	@$(PYTHON_VENV) -m pytest -q tests -m "not docker and not network"
+
+bench-gateway: setup ## Measure what the gateway adds to model calls, as ratios; memory over 10,000 calls
+	@$(PYTHON_VENV) bench/gateway.py
+
+fuzz-gateway: setup ## Fuzz the gateway for longer than the tests do
+	@MEMTRIAL_FUZZ_EXAMPLES=2000 $(PYTHON_VENV) -m pytest -q tests/unit/gateway/test_fuzz.py
 
 bench: setup ## Measure what memtrial adds to the bare container steps, as a ratio
 	@$(PYTHON_VENV) bench/overhead.py
