@@ -129,7 +129,9 @@ class PlayedSandbox:
         self._tasks = {name: load_task(fixtures_root(), name) for name in _task_names()}
 
     @contextmanager
-    def open(self, task: TaskPin, *, trial: str) -> Iterator[PlayedWorkspace]:
+    def open(
+        self, task: TaskPin, *, trial: str, sockets: Path | None = None
+    ) -> Iterator[PlayedWorkspace]:
         def fault(step: str) -> None:
             waiting = self._faults.get((trial, step))
             if waiting:
