@@ -74,6 +74,7 @@ Fault = Callable[[str], None]
 class PlayedWorkspace:
     contents: tuple[tuple[str, bytes], ...] = ()
     exposed = b"{}"
+    gateway_url: str | None = None
 
     def __init__(self, task: TaskPin, fault: Fault) -> None:
         self._fault = fault
