@@ -140,6 +140,10 @@ class Workspace(Protocol):
         """Path and content (in bounds) of the files of the inventory."""
 
     @property
+    def runtime(self) -> str:
+        """The container runtime under the agent's container, by the engine's account."""
+
+    @property
     def exposed(self) -> bytes:
         """What the engine says of the container: name, labels, mounts, environment, command."""
 

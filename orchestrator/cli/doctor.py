@@ -31,7 +31,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Checks everything and prints one line each."""
-    findings = [_python(), _git(), _disk(), _results(), *_engine_and_images(), _fixtures()]
+    engine, runtimes = _engine_and_images()
+    findings = [_python(), _git(), _disk(), _results(), *engine, _fixtures()]
     missing = [finding for finding in findings if not finding.ok]
     if arguments.json:
         render.document(
@@ -41,6 +42,7 @@ def run(arguments: argparse.Namespace) -> int:
                     {"name": f.name, "ok": f.ok, "found": f.found, "mend": None if f.ok else f.mend}
                     for f in findings
                 ],
+                "runtimes": runtimes,
             }
         )
     else:
@@ -98,14 +100,16 @@ def _results() -> Finding:
     return Finding("results", ok=True, found=f"{folder} takes files", mend="")
 
 
-def _engine_and_images() -> list[Finding]:
+def _engine_and_images() -> tuple[list[Finding], dict[str, object] | None]:
+    """Returns the findings about the engine, and its runtimes if one answers."""
     from orchestrator.sandbox.engine import connect, describe, images_present
     from orchestrator.sandbox.preflight import available_memory_bytes
+    from orchestrator.sandbox.runtimes import runtimes_line, runtimes_of
 
     try:
         client = connect()
     except EnvironmentMissing as error:
-        return [
+        lacking = [
             Finding(
                 "engine",
                 ok=False,
@@ -114,12 +118,22 @@ def _engine_and_images() -> list[Finding]:
             ),
             Finding("images", ok=False, found="unknown without an engine", mend="memtrial images"),
         ]
+        return lacking, None
+    info = client.info()
+    runtimes = runtimes_of(info)
     ours = images_present(client)
-    return [
+    there = [
         Finding("engine", ok=True, found=describe(client), mend=""),
+        Finding("runtimes", ok=True, found=runtimes_line(runtimes), mend=""),
         Finding("images", ours > 0, f"{ours} of ours in the engine", "memtrial images"),
-        _memory(available_memory_bytes(client.info())),
+        _memory(available_memory_bytes(info)),
     ]
+    return there, {
+        "names": list(runtimes.names),
+        "default": runtimes.default,
+        "stronger": dict(runtimes.stronger),
+        "rootless": runtimes.remap == "rootless",
+    }
 
 
 def _memory(available: int) -> Finding:

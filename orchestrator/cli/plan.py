@@ -20,6 +20,8 @@ from orchestrator.pipeline.options import PlanRequest
 
 # The pattern of model.base.Slug, which `--help` must not load.
 NAMESPACE = re.compile(r"[a-z0-9][a-z0-9._-]{0,79}")
+# The pattern of model.base.RuntimeName, for the same reason.
+RUNTIME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}")
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -101,6 +103,11 @@ def _add_who(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="seed of the trial order (part of the plan)",
     )
+    parser.add_argument(
+        "--runtime",
+        metavar="NAME",
+        help="the engine's container runtime for all containers, such as runsc (part of the plan); by default the engine's own; `memtrial doctor` lists them",
+    )
 
 
 def request_from(arguments: argparse.Namespace) -> PlanRequest:
@@ -134,6 +141,7 @@ def request_from(arguments: argparse.Namespace) -> PlanRequest:
             f"expected --seed between 0 and {MAX_SAFE_INTEGER}, found {arguments.seed}",
             hint="choose another seed",
         )
+    _check_runtime(arguments.runtime)
     return PlanRequest(
         agents=tuple(arguments.agent),
         suite=arguments.suite,
@@ -147,7 +155,17 @@ def request_from(arguments: argparse.Namespace) -> PlanRequest:
         order_seed=arguments.seed,
         model=arguments.model,
         reasoning_effort=arguments.reasoning_effort,
+        runtime=arguments.runtime,
     )
+
+
+def _check_runtime(runtime: str | None) -> None:
+    if runtime is not None and not RUNTIME.fullmatch(runtime):
+        raise UsageError(
+            "runtime-invalid",
+            f"expected --runtime with the engine's name of a runtime (at most 80 letters, digits, '.', '_' and '-'), found {runtime[:100]!r}",
+            hint="see `memtrial doctor` for the engine's runtimes",
+        )
 
 
 def check_out(out: Path) -> None:
@@ -203,6 +221,7 @@ def run(arguments: argparse.Namespace) -> int:
         "conditions": [condition.id for condition in plan.conditions],
         "agents": [agent.name for agent in plan.agents],
         "epochs": plan.epochs,
+        "runtime": plan.runtime,
         "diagnostic": plan.diagnostic,
         "source_dirty": plan.source_dirty,
         "symmetry": {

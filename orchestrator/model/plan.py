@@ -6,7 +6,16 @@ from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
-from orchestrator.model.base import Closed, Document, GitId, ImageId, Sha256, Slug, Text
+from orchestrator.model.base import (
+    Closed,
+    Document,
+    GitId,
+    ImageId,
+    RuntimeName,
+    Sha256,
+    Slug,
+    Text,
+)
 from orchestrator.model.condition import Condition
 from orchestrator.model.gateway import GatewayPin
 from orchestrator.model.symmetry import ArmSetting, arm_setting, inequality, unequal_budgets
@@ -88,7 +97,10 @@ class Toolchain(Closed):
 
 
 class Plan(Document):
-    """A fixed, ordered set of trials and everything that they depend on."""
+    """A fixed, ordered set of trials and everything that they depend on.
+
+    `runtime` names the engine's container runtime; null is whatever the engine has as its default.
+    """
 
     suite: Literal["coding-v1"]
     phase: Literal["local", "smoke", "official"]
@@ -105,6 +117,7 @@ class Plan(Document):
     curated: tuple[CuratedPin, ...] = ()
     tasks: tuple[TaskPin, ...] = Field(min_length=1)
     profile_sha256: Sha256
+    runtime: RuntimeName | None
     toolchain: Toolchain
     retry: Retry
     gateway: GatewayPin | None = None
@@ -170,6 +183,7 @@ class Plan(Document):
             self.retry,
             self.profile_sha256,
             gateway=self.gateway,
+            runtime=self.runtime,
         )
 
     def task(self, task_id: str) -> TaskPin:
@@ -193,6 +207,7 @@ def setting_of(
     profile_sha256: str,
     *,
     gateway: GatewayPin | None = None,
+    runtime: str | None = None,
 ) -> ArmSetting:
     """Returns the setting of one arm of a task; nothing in it depends on the condition."""
     return arm_setting(
@@ -205,5 +220,10 @@ def setting_of(
             "retry": retry.model_dump(mode="json"),
             "gateway": gateway.model_dump(mode="json") if gateway else None,
         },
-        environment={"profile_sha256": profile_sha256, "commit": task.commit, "tree": task.tree},
+        environment={
+            "profile_sha256": profile_sha256,
+            "commit": task.commit,
+            "tree": task.tree,
+            "runtime": runtime,
+        },
     )

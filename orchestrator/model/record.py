@@ -128,13 +128,17 @@ class LedgerEntry(Document):
 
 
 class Prepared(Document):
-    """What stood ready before memory and agent came in: the pinned world of this trial."""
+    """What stood ready before memory and agent came in: the pinned world of this trial.
+
+    `runtime` is what ran the agent's container by the engine's account, also where the plan names none.
+    """
 
     task_id: Slug
     agent_image: Text
     verifier_image: Text
     tree: Text
     profile_sha256: Sha256
+    runtime: Text
 
 
 class Sealed(Document):

@@ -35,6 +35,7 @@ def request_of(plan: Plan) -> PlanRequest:
         order_seed=plan.order_seed,
         model=model,
         reasoning_effort=effort,
+        runtime=plan.runtime,
     )
 
 

@@ -22,3 +22,4 @@ class PlanRequest:
     order_seed: int = 0
     model: str | None = None
     reasoning_effort: str | None = None
+    runtime: str | None = None

@@ -85,11 +85,12 @@ def build_plan(
         conditions=conditions,
         curated=chosen.curated,
         tasks=pins,
-        profile_sha256=profile_sha256(),
+        profile_sha256=profile_sha256(request.runtime),
+        runtime=request.runtime,
         toolchain=toolchain(images),
         retry=RETRY,
         gateway=gateway,
-        arms=equal_arms(pins, conditions, agents, gateway),
+        arms=equal_arms(pins, conditions, agents, gateway, runtime=request.runtime),
         trials=_trials(request, tasks, conditions, agents),
     )
 
@@ -137,14 +138,17 @@ def equal_arms(
     conditions: tuple[Condition, ...],
     agents: tuple[AgentPin, ...],
     gateway: GatewayPin | None = None,
+    *,
+    runtime: str | None = None,
 ) -> tuple[ArmSetting, ...]:
     """Returns the setting of every arm.
 
     Raises:
         DocumentError: two arms of a task would differ in more than their memory.
     """
+    profile = profile_sha256(runtime)
     arms = tuple(
-        setting_of(task, condition.id, agents, RETRY, profile_sha256(), gateway=gateway)
+        setting_of(task, condition.id, agents, RETRY, profile, gateway=gateway, runtime=runtime)
         for task in tasks
         for condition in conditions
     )

@@ -1,4 +1,4 @@
-"""Before anything starts: disk and memory against what the work needs. Refuses with both numbers.
+"""Before anything starts: disk, memory and runtime against what the work needs. Refuses with both sides.
 
 Composes the sandbox's preflight with the folders of this installation; writes nothing.
 """
@@ -20,6 +20,7 @@ from orchestrator.sandbox.preflight import (
     results_need,
     workers_line,
 )
+from orchestrator.sandbox.runtimes import require_runtime
 
 Say = Callable[[str], None]
 
@@ -37,7 +38,7 @@ def ready_for_images(client: EngineClient) -> None:
 def ready_to_run(
     client: EngineClient, plan: Plan, trials: Sequence[Trial], say: Say, *, workers: int
 ) -> int:
-    """Refuses a machine that cannot hold the trials; returns how many may run at a time.
+    """Refuses a machine that cannot hold or run the trials; returns how many may run at a time.
 
     Args:
         client: the engine.
@@ -49,10 +50,12 @@ def ready_to_run(
     Raises:
         EnvironmentMissing: expected and found are in the text.
     """
+    info = client.info()
+    require_runtime(info, plan.runtime)
     asked = workers or os.cpu_count() or 1
     limits = [plan.task(trial.task_id).limits for trial in trials]
     check_disk([results_need(results_root(), limits)])
-    available = available_memory_bytes(client.info())
+    available = available_memory_bytes(info)
     fitting = fitting_workers(asked, limits, available)
     if fitting < asked:
         say(workers_line(asked, fitting, limits, available))

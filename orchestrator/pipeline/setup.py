@@ -45,6 +45,7 @@ from orchestrator.sandbox.images import ImageSet, assemble, ensure_loaded, lock_
 from orchestrator.sandbox.layers import ImageSpec
 from orchestrator.sandbox.leaks.literals import check_task
 from orchestrator.sandbox.reaper import objects_line, reap
+from orchestrator.sandbox.runtimes import require_runtime
 from orchestrator.sources.checkout import materialise, repository_entries
 from orchestrator.sources.fetch import PinnedFile, fetch
 from orchestrator.sources.loader import (
@@ -133,6 +134,7 @@ def make_plan(
         say(f"source is dirty: {_first(source.changed)}")
     client = None if offline else ensure_engine(say, allow_install=install)
     if client is not None:
+        require_runtime(client.info(), request.runtime)
         ready_for_images(client)
     shared = _shared_images(client, say, official=request.phase == "official")
 
@@ -239,7 +241,7 @@ def start_run(
     _check_plan_fits(plan, watch.say)
     require_writable(results_root(), "runs are written to it")
     workers = ready_to_run(client, plan, plan.trials, watch.say, workers=workers)
-    sandbox = DockerSandbox(client, installation_id(cache_root()))
+    sandbox = DockerSandbox(client, installation_id(cache_root()), runtime=plan.runtime)
     with stoppable(sandbox, watch) as stopper:
         run = Run.create(results_root(), plan, engine=describe(client), workers=workers)
         stopper.of(run)
@@ -262,7 +264,7 @@ def resume_run(folder: Path, *, watch: Watch, workers: int, full: bool = False) 
     _check_plan_fits(plan, watch.say)
     left = pending_of(folder, plan)
     workers = ready_to_run(client, plan, left, watch.say, workers=workers)
-    sandbox = DockerSandbox(client, installation_id(cache_root()))
+    sandbox = DockerSandbox(client, installation_id(cache_root()), runtime=plan.runtime)
     with stoppable(sandbox, watch) as stopper:
         run = Run.resume(folder, full=full)
         stopper.of(run)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from orchestrator.agents.registry import driver_for
 from orchestrator.core.canonical import sha256_hex
-from orchestrator.core.errors import IntegrityError, Misconduct
+from orchestrator.core.errors import Inadmissible, IntegrityError, Misconduct
 from orchestrator.memory.compile import compile_injection, final_prompt
 from orchestrator.memory.tokens import TokenCounter
 from orchestrator.model.condition import Condition
@@ -83,12 +83,21 @@ def prepare(bench: Bench, journal: Journal, containers: ExitStack) -> Prepared:
         bench.sandbox.open(bench.pin, trial=bench.trial.key, sockets=sockets)
     )
     journal.spent(bench.workspace.container_ms())
+    runtime = bench.workspace.runtime
+    if bench.plan.runtime not in {None, runtime}:
+        raise Inadmissible(
+            "runtime-not-as-planned",
+            f"expected container runtime {bench.plan.runtime}, found that the engine took {runtime}",
+            hint="mend the engine, then `memtrial resume`",
+            evidence=(f"planned: {bench.plan.runtime}", f"engine: {runtime}"),
+        )
     return Prepared(
         task_id=bench.trial.task_id,
         agent_image=bench.pin.agent_image.id,
         verifier_image=bench.pin.verifier_image.id,
         tree=bench.pin.tree,
         profile_sha256=bench.plan.profile_sha256,
+        runtime=runtime,
     )
 
 

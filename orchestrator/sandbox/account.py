@@ -9,12 +9,14 @@ import base64
 import binascii
 import json
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 from pydantic import ValidationError
 
 from orchestrator.core.errors import IntegrityError
 from orchestrator.model.isolation import Inventory
+from orchestrator.sandbox.harden import AGENT_UID
 
 # Of the engine's description, what a container could tell about others, the task or the host. Storage
 # paths of the engine and the trial's own labels of ownership are its business and not the agent's.
@@ -40,6 +42,40 @@ HOST_CONFIG = (
     "Tmpfs",
     "NetworkMode",
 )
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """What is known of an agent's container before `act`.
+
+    Args:
+        inventory: what our program found in it.
+        contents: path and content (in bounds) of the files of the inventory.
+        exposed: what the engine says of it that is scanned.
+        runtime: what runs it, by the engine's word.
+    """
+
+    inventory: Inventory
+    contents: tuple[tuple[str, bytes], ...]
+    exposed: bytes
+    runtime: str
+
+
+def account_of(ready: dict[str, Any], described: dict[str, Any], *, drawn_uid: int) -> Account:
+    """Returns both accounts in one, with the agent's name for the drawn uid: documents differ by no draw.
+
+    Args:
+        ready: our program's first line.
+        described: the engine's description.
+        drawn_uid: the agent's uid in this container.
+
+    Raises:
+        IntegrityError: our program's line is not an inventory with contents.
+    """
+    inventory = inventory_of(ready)
+    if inventory.uid == drawn_uid:
+        inventory = inventory.model_copy(update={"uid": AGENT_UID})
+    return Account(inventory, contents_of(ready), exposed_by(described), runtime_of(described))
 
 
 def inventory_of(ready: dict[str, Any]) -> Inventory:
@@ -106,6 +142,11 @@ def exposed_by(described: dict[str, Any]) -> bytes:
         "Mounts": mounts,
     }
     return "\n".join(_strings(told)).encode("utf-8", "surrogateescape")
+
+
+def runtime_of(described: dict[str, Any]) -> str:
+    """Returns the container runtime in the engine's description; an engine that names none has one."""
+    return str((described.get("HostConfig") or {}).get("Runtime") or "unnamed")
 
 
 def _strings(value: object) -> Iterator[str]:

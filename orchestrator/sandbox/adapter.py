@@ -32,10 +32,19 @@ ENGINE_PATIENCE_S = 60
 
 
 class DockerSandbox:
-    """Opens workspaces and runs verifications; can abort all of them from another thread."""
+    """Opens workspaces and runs verifications; can abort all of them from another thread.
 
-    def __init__(self, client: docker.DockerClient, installation: str) -> None:
+    Args:
+        client: the engine.
+        installation: whose the objects are.
+        runtime: what runs every container, as the plan has it; None is the engine's own default.
+    """
+
+    def __init__(
+        self, client: docker.DockerClient, installation: str, *, runtime: str | None = None
+    ) -> None:
         self._client = client
+        self._runtime = runtime
         self._installation = installation
         self.session = secrets.token_hex(8)
         self._lock = threading.Lock()
@@ -54,11 +63,16 @@ class DockerSandbox:
         """
         self._await_engine()
         marks = labels(self._installation, trial, self.session)
+        runtime = self._runtime
         with ExitStack() as stack:
             place = None if sockets is None else str(sockets)
             if sockets is not None and needs_relay(self._client):
-                place = stack.enter_context(relayed(self._client, task, sockets, marks))
-            workspace = DockerWorkspace(self._client, task, marks, self._stop, sockets=place)
+                place = stack.enter_context(
+                    relayed(self._client, task, sockets, marks, runtime=runtime)
+                )
+            workspace = DockerWorkspace(
+                self._client, task, marks, self._stop, sockets=place, runtime=runtime
+            )
             stack.enter_context(self._listed(workspace, "preparing"))
             stack.callback(workspace.close)
             with self._stop.guard("preparing"):
@@ -124,6 +138,7 @@ class DockerSandbox:
             image=job.task.verifier_image.id,
             volume=None,
             labels=labels(self._installation, trial, self.session),
+            runtime=self._runtime,
         )
         with (
             container,

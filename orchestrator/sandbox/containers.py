@@ -54,6 +54,7 @@ class Container:
         volume: str | None,
         labels: dict[str, str],
         sockets: str | None = None,
+        runtime: str | None = None,
     ) -> Self:
         """Creates, attaches to and starts a container.
 
@@ -62,7 +63,12 @@ class Container:
             EngineFault: the engine refused.
         """
         options = create_options(
-            profile, image=image, volume=volume, labels=labels, sockets=sockets
+            profile,
+            image=image,
+            volume=volume,
+            labels=labels,
+            sockets=sockets,
+            runtime=runtime,
         )
         with clock.step():
             made = _create(client, options)

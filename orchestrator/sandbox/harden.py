@@ -174,11 +174,13 @@ def create_options(
     volume: str | None,
     labels: dict[str, str],
     sockets: str | None = None,
+    runtime: str | None = None,
 ) -> dict[str, object]:
     """Turns a profile into the keyword arguments of the engine client's `containers.create`.
 
     `sockets` is a folder (or volume) that holds nothing but the gateway's socket. It gives the container a
     way to the gateway and no other: names are looked up on loopback, where our own resolver knows none.
+    `runtime` is the engine's name of a container runtime; None leaves the choice to the engine.
     """
     mounts = {volume: {"bind": "/work", "mode": f"{profile.work_mount},nocopy"}} if volume else {}
     if sockets is not None:
@@ -186,6 +188,7 @@ def create_options(
         mounts[sockets] = {"bind": GATEWAY_FOLDER, "mode": mode}
     return {
         **(OWN_RESOLVER if sockets is not None else {}),
+        **({} if runtime is None else {"runtime": runtime}),
         "image": image,
         "command": list(profile.command),
         "user": profile.user,
@@ -224,8 +227,12 @@ def volume_options(limits: Limits, uids: Uids) -> dict[str, str]:
     }
 
 
-def profile_sha256() -> str:
-    """Digest over the profile of fixed sample limits: changes whenever the hardening changes."""
+def profile_sha256(runtime: str | None = None) -> str:
+    """Digest over the profile of fixed sample limits: changes whenever the hardening changes.
+
+    Args:
+        runtime: named in the plan; None, the engine's own default, is no part of the bytes.
+    """
     limits = Limits(
         wall_s=600,
         cpus_milli=1000,
@@ -246,10 +253,16 @@ def profile_sha256() -> str:
         {
             "volume": volume_options(limits, uids),
             "containers": [
-                create_options(p, image="image", volume="volume", labels={}) for p in profiles
+                create_options(p, image="image", volume="volume", labels={}, runtime=runtime)
+                for p in profiles
             ],
             "relay": create_options(
-                relay_profile(limits, uids), image="image", volume=None, labels={}, sockets="s"
+                relay_profile(limits, uids),
+                image="image",
+                volume=None,
+                labels={},
+                sockets="s",
+                runtime=runtime,
             ),
             "with_gateway": create_options(
                 profiles[0], image="image", volume="volume", labels={}, sockets="sockets"

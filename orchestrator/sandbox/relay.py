@@ -52,7 +52,12 @@ def needs_relay(client: docker.DockerClient) -> bool:
 
 @contextmanager
 def relayed(
-    client: docker.DockerClient, task: TaskPin, sockets: Path, labels: dict[str, str]
+    client: docker.DockerClient,
+    task: TaskPin,
+    sockets: Path,
+    labels: dict[str, str],
+    *,
+    runtime: str | None = None,
 ) -> Iterator[str]:
     """Runs a relay beside the block and gives the name of the volume with its socket.
 
@@ -76,6 +81,7 @@ def relayed(
             volume=None,
             labels=labels,
             sockets=volume,
+            runtime=runtime,
         )
         with container:
             deadline_s = time.monotonic() + START_TIMEOUT_S

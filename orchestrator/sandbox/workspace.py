@@ -18,17 +18,16 @@ import docker
 from docker.errors import APIError
 from pydantic import TypeAdapter
 
-from orchestrator.core.clock import unix_time_s
 from orchestrator.core.errors import IntegrityError
 from orchestrator.model.isolation import Inventory
 from orchestrator.model.plan import TaskPin
 from orchestrator.model.resources import Resources
 from orchestrator.model.verdict import Change, LeftOut
 from orchestrator.protocols import ActOutcome, HarvestOutcome, Launch
-from orchestrator.sandbox.account import contents_of, exposed_by, inventory_of
+from orchestrator.sandbox.account import Account, account_of
 from orchestrator.sandbox.containers import Container, EngineFault
+from orchestrator.sandbox.ending import end_of
 from orchestrator.sandbox.harden import (
-    AGENT_UID,
     GATEWAY_PORT,
     GATEWAY_SOCKET,
     agent_profile,
@@ -45,7 +44,6 @@ START_TIMEOUT_S = 120
 HARVEST_TIMEOUT_S = 300
 # Exit code of images/agent/enter.py when the way to the gateway does not stand.
 NO_GATEWAY = 113
-STREAM_LAG_S = 5
 MAX_INVENTORY_BYTES = 4 * 1024 * 1024
 _CHANGES = TypeAdapter(tuple[Change, ...])
 _LEFT_OUT = TypeAdapter(tuple[LeftOut, ...])
@@ -62,8 +60,10 @@ class DockerWorkspace:
         stop: StopFlag | None = None,
         *,
         sockets: str | None = None,
+        runtime: str | None = None,
     ) -> None:
         self._client = client
+        self._asked_runtime = runtime
         self._task = task
         self._labels = labels
         self._sockets = sockets
@@ -74,21 +74,22 @@ class DockerWorkspace:
         self._agent: Container | None = None
         self._harvester: Future[Container] | None = None
         self._pool = ThreadPoolExecutor(max_workers=1, thread_name_prefix="harvester")
-        self._inventory: Inventory | None = None
+        self._account: Account | None = None
         self._meter: Meter | None = None
         self._resources: Resources | None = None
-        self._contents: tuple[tuple[str, bytes], ...] = ()
-        self._exposed = b""
         self._ended = False
 
     @property
     def inventory(self) -> Inventory:
         """What stood in the container before `act`."""
-        if self._inventory is None:
+        return self._opened().inventory
+
+    def _opened(self) -> Account:
+        if self._account is None:
             raise IntegrityError(
                 "workspace-not-open", "the workspace was not opened", hint="run `memtrial resume`"
             )
-        return self._inventory
+        return self._account
 
     @property
     def agent_id(self) -> str | None:
@@ -102,12 +103,17 @@ class DockerWorkspace:
     @property
     def contents(self) -> tuple[tuple[str, bytes], ...]:
         """Path and content (in bounds) of the files of the inventory."""
-        return self._contents
+        return self._opened().contents
+
+    @property
+    def runtime(self) -> str:
+        """What runs the agent's container, by the engine's account."""
+        return self._opened().runtime
 
     @property
     def exposed(self) -> bytes:
         """What the engine says of the agent's container."""
-        return self._exposed
+        return self._opened().exposed
 
     def listing(self) -> tuple[str, ...]:
         """The listing of image files behind the inventory's digest."""
@@ -157,15 +163,7 @@ class DockerWorkspace:
                 who="the agent's container",
             )
             described = self._agent.describe()
-        self._inventory = self._named(inventory_of(ready))
-        self._contents = contents_of(ready)
-        self._exposed = exposed_by(described)
-
-    def _named(self, inventory: Inventory) -> Inventory:
-        """Puts the agent's name in place of the uid drawn for it, so that documents do not differ by draws."""
-        if inventory.uid != self._uids.agent:
-            return inventory
-        return inventory.model_copy(update={"uid": AGENT_UID})
+        self._account = account_of(ready, described, drawn_uid=self._uids.agent)
 
     def _start(self, role: str) -> Container:
         limits = self._task.limits
@@ -178,6 +176,7 @@ class DockerWorkspace:
             volume=self._volume,
             labels=self._labels,
             sockets=self._sockets if agent else None,
+            runtime=self._asked_runtime,
         )
         try:
             if not agent:
@@ -221,7 +220,7 @@ class DockerWorkspace:
             self._meter.start()
             try:
                 ended, output, truncated = self._collect(frame)
-                code, out_of_memory = self._end(self._agent, by_itself=ended == "exited")
+                code, out_of_memory = end_of(self._agent, by_itself=ended == "exited")
             finally:
                 self._meter.stop()
             self._resources = self._meter.resources(oom_killed=out_of_memory)
@@ -240,36 +239,6 @@ class DockerWorkspace:
             output=output,
             output_truncated=truncated,
         )
-
-    @staticmethod
-    def _end(agent: Container, *, by_itself: bool) -> tuple[int, bool]:
-        """Makes sure that the agent's container is gone; returns its exit code and whether memory ran out.
-
-        Raises:
-            EngineFault: somebody else ended it or held it up, so its end says nothing about the agent.
-        """
-        if not by_itself:
-            agent.detach()
-            agent.kill()
-        ended_s = unix_time_s()
-        code, out_of_memory = agent.wait()
-        if by_itself and agent.finished_unix_s() - ended_s > STREAM_LAG_S:
-            # The container's first process holds its output open to the end: only a lost connection
-            # ends the stream while it runs, and then output and time were not watched.
-            raise EngineFault(
-                "stream-lost",
-                f"expected the agent's output until its end, found the connection lost at least {STREAM_LAG_S} s before",
-                hint="run `memtrial resume`",
-            )
-        foreign = agent.meddled() if by_itself else ()
-        agent.remove()
-        if foreign:
-            raise EngineFault(
-                "container-ended-from-outside",
-                f"expected the agent's container to end by itself or by us, found {', '.join(foreign)} from outside",
-                hint="leave the containers of a run alone; `memtrial resume` repeats the trial",
-            )
-        return code, out_of_memory
 
     def _collect(self, frame: dict[str, object]) -> tuple[str, bytes, bool]:
         """Sends the payload and reads the agent's output to its end or to a limit."""

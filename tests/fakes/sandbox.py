@@ -89,6 +89,10 @@ class FakeWorkspace:
     def inventory(self) -> Inventory:
         return self.sandbox.inventory or clean_inventory(self.task)
 
+    @property
+    def runtime(self) -> str:
+        return self.sandbox.runtime
+
     def listing(self) -> tuple[str, ...]:
         return ()
 
@@ -118,6 +122,7 @@ class FakeSandbox:
     used: Resources | None = None
     output: bytes = b""
     inventory: Inventory | None = None
+    runtime: str = "fake"
     opened: list[str] = field(default_factory=list)
 
     @contextmanager
