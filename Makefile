@@ -1,6 +1,6 @@
 # Thin targets: each calls one command. `make` alone prints this list.
 .DEFAULT_GOAL := help
-.PHONY: help setup engine images smoke test check bench clean schemas wheel proof-leakscan proof-evidence proof-interop proof-pythons bench-gateway fuzz-gateway
+.PHONY: help setup engine images smoke test check bench clean schemas wheel proof-leakscan proof-evidence proof-interop proof-pythons bench-gateway fuzz-gateway proof-hostile-neighbours
 MEMTRIAL := .venv/bin/memtrial
 PYTHON_VENV := .venv/bin/python
 export PYTHONDONTWRITEBYTECODE := 1
@@ -52,6 +52,9 @@ proof-interop: setup ## Prove that two other sigstore clients agree (needs node 
 
 proof-pythons: setup ## Prove that a bundle verifies to the byte under each Python from 3.11 to 3.13 on PATH
 	@$(PYTHON_VENV) bench/pythons.py
+
+proof-hostile-neighbours: setup ## Prove that hostile trials change no verdict beside them; writes results/proofs
+	@$(PYTHON_VENV) bench/neighbours.py
 
 schemas: setup ## Write schemas/ from the documents
 	@$(MEMTRIAL) schemas

@@ -15,6 +15,7 @@ from orchestrator.sandbox.engine import images_present
 from orchestrator.sandbox.preflight import (
     available_memory_bytes,
     check_disk,
+    crowded_line,
     fitting_workers,
     image_needs,
     results_need,
@@ -59,4 +60,7 @@ def ready_to_run(
     fitting = fitting_workers(asked, limits, available)
     if fitting < asked:
         say(workers_line(asked, fitting, limits, available))
+    crowded = crowded_line(fitting, limits, int(info.get("NCPU") or 0))
+    if crowded:
+        say(crowded)
     return fitting

@@ -131,5 +131,19 @@ def workers_line(asked: int, fitting: int, limits: Iterable[Limits], available_b
     return f"workers: {fitting} instead of {asked}: a trial may use {_size(largest)} of memory and {_size(available_bytes)} are available"
 
 
+def crowded_line(workers: int, limits: Iterable[Limits], cores: int) -> str | None:
+    """Says that trials may have to share cores, which their limits of wall time do not allow for.
+
+    Args:
+        workers: trials at a time.
+        limits: of the trials.
+        cores: of the engine's machine; 0 if it is not known.
+    """
+    wanted = workers * max((limit.cpus_milli for limit in limits), default=0) / 1000
+    if not cores or wanted <= cores:
+        return None
+    return f"workers: {workers} trials at a time may use {wanted:g} cores, the engine has {cores}: limits of wall time do not wait, so leave trials near one more of it or use fewer workers"
+
+
 def _size(count: int) -> str:
     return f"{count / GIB:.2f} GiB" if count >= GIB else f"{count / 1024**2:.0f} MiB"

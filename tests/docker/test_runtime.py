@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,26 +19,30 @@ from orchestrator.pipeline.options import PlanRequest
 from orchestrator.pipeline.setup import make_plan
 from orchestrator.sandbox import containers
 from orchestrator.sandbox.adapter import DockerSandbox
-from orchestrator.sandbox.containers import Container
 from orchestrator.sandbox.identity import installation_id
 from orchestrator.sandbox.runtimes import runtimes_of
 
 pytestmark = [pytest.mark.docker, pytest.mark.usefixtures("nothing_left")]
-ONE = {"agents": ("oracle",), "tasks": ("depotfeed-returns",), "conditions": ("no_memory",)}
+ONE: dict[str, Any] = {
+    "agents": ("oracle",),
+    "tasks": ("depotfeed-returns",),
+    "conditions": ("no_memory",),
+}
 
 
 @pytest.fixture
 def started(monkeypatch) -> list[tuple[str, str]]:
-    """Role and runtime, by the engine's account, of every container that is started."""
+    """Our program and the runtime, by the engine's account, of every container that is made."""
     seen: list[tuple[str, str]] = []
-    honest = Container.start.__func__
+    honest = vars(containers)["_create"]
 
-    def start(cls, client, clock, profile, **given):
-        container = honest(cls, client, clock, profile, **given)
-        seen.append((profile.role, container.describe()["HostConfig"]["Runtime"]))
-        return container
+    def create(client, options):
+        made = honest(client, options)
+        program = next(Path(word).stem for word in options["command"] if word.endswith(".py"))
+        seen.append((program, client.api.inspect_container(made)["HostConfig"]["Runtime"]))
+        return made
 
-    monkeypatch.setattr(containers.Container, "start", classmethod(start))
+    monkeypatch.setattr(containers, "_create", create)
     return seen
 
 
@@ -66,10 +72,10 @@ def test_agent_harvester_and_both_verifiers_run_on_the_planned_runtime(
     assert main(["run", str(path), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["arms"][0]["resolved"] == {"passed": 1, "of": 1}
     assert sorted(started) == [
-        ("agent", name),
-        ("harvester", name),
-        ("verifier", name),
-        ("verifier", name),
+        ("enter", name),
+        ("harvest", name),
+        ("verify", name),
+        ("verify", name),
     ]
     folder = (results / "latest").resolve()
     assert [document.runtime for document in prepared(folder)] == [name]

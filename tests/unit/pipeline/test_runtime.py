@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 
@@ -19,7 +20,7 @@ from orchestrator.pipeline.plan import build_plan
 from tests.fakes.sandbox import FakeSandbox
 from tests.unit.pipeline.conftest import AT_ONCE, IMAGE, ROOT
 
-BOTH = {"tasks": ("depotfeed-returns",), "conditions": ("no_memory", "raw_fts")}
+BOTH: dict[str, Any] = {"tasks": ("depotfeed-returns",), "conditions": ("no_memory", "raw_fts")}
 
 
 @pytest.fixture

@@ -14,6 +14,7 @@ from orchestrator.sandbox.preflight import (
     Need,
     available_memory_bytes,
     check_disk,
+    crowded_line,
     fitting_workers,
     image_needs,
     results_need,
@@ -111,3 +112,14 @@ def test_a_local_engine_has_what_is_available_and_a_remote_one_its_total(
     monkeypatch.setattr("os.uname", lambda: type("U", (), {"nodename": "here"}))
     engine = {"Name": name, "MemTotal": 8 * GIB}
     assert available_memory_bytes(engine, meminfo) == expected
+
+
+@pytest.mark.parametrize(("workers", "cores"), [(2, 2), (1, 4), (8, 0)])
+def test_trials_that_have_their_cores_are_not_talked_about(workers, cores):
+    assert crowded_line(workers, [LIMITS] * 3, cores) is None
+
+
+def test_trials_that_may_want_more_cores_than_there_are_are_told_with_both_numbers():
+    said = crowded_line(8, [LIMITS], 2)
+    assert said is not None
+    assert "8 trials at a time may use 8 cores, the engine has 2" in said

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 
@@ -91,7 +92,7 @@ def test_an_engine_that_names_no_runtimes_has_only_its_default():
 
 
 def test_without_a_runtime_the_options_and_the_profile_are_as_they_were(plan_limits):
-    given = {"image": "i", "volume": "v", "labels": {}}
+    given: dict[str, Any] = {"image": "i", "volume": "v", "labels": {}}
     profile = agent_profile(plan_limits, Uids(100_000))
     assert "runtime" not in create_options(profile, **given)
     assert create_options(profile, **given) == {
