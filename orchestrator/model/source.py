@@ -57,7 +57,48 @@ class PypiSdistSource(_Source):
     strip_components: int = Field(default=1, ge=0, le=4)
 
 
-Source = VendoredSource | PypiSdistSource
+class NpmTarballSource(_Source):
+    """A package tarball of the npm registry, by name and hash. Its scripts are never run."""
+
+    kind: Literal["npm-tarball"]
+    name: Text
+    version: Text
+    filename: Text
+    archive_sha256: Sha256
+    strip_components: int = Field(default=1, ge=0, le=4)
+    subdir: Text | None = None
+
+
+class Carried(Closed):
+    """A file of the archive outside `subdir` that comes along, such as the evidence of a licence."""
+
+    path: Text
+    to: Text
+
+
+class DebSource(_Source):
+    """A Debian binary package; the repository is the folder `subdir` inside it."""
+
+    kind: Literal["deb"]
+    name: Text
+    version: Text
+    architecture: Literal["all", "amd64", "arm64"]
+    suite: Text
+    archive_sha256: Sha256
+    subdir: Text
+    carry: tuple[Carried, ...] = ()
+
+
+class GitSource(_Source):
+    """The tree of one upstream commit. Only the tree is taken: no history, no refs, no remote."""
+
+    kind: Literal["git"]
+    url: Text
+    upstream_commit: GitId
+    subdir: Text | None = None
+
+
+Source = VendoredSource | PypiSdistSource | NpmTarballSource | DebSource | GitSource
 
 
 SOURCE: TypeAdapter[Source] = TypeAdapter(Annotated[Source, Field(discriminator="kind")])

@@ -16,6 +16,7 @@ from pathlib import Path
 import docker
 from docker.errors import DockerException
 
+from orchestrator.core.aptsources import os_release
 from orchestrator.core.errors import EnvironmentMissing
 
 Say = Callable[[str], None]
@@ -116,16 +117,6 @@ def ensure_engine(say: Say, *, allow_install: bool) -> docker.DockerClient:
     client = _try_connect() or _start(say)
     say(f"engine: {describe(client)}")
     return client
-
-
-def os_release() -> dict[str, str]:
-    """Returns the fields of os-release(5), empty where there is none."""
-    try:
-        text = Path("/etc/os-release").read_text(encoding="utf-8")
-    except OSError:
-        return {}
-    pairs = (line.partition("=") for line in text.splitlines() if "=" in line)
-    return {name.strip(): value.strip().strip("\"'") for name, _, value in pairs}
 
 
 def is_debian() -> bool:

@@ -14,13 +14,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from orchestrator.core.canonical import sha256_hex
 from orchestrator.core.errors import DocumentError, EnvironmentMissing, IntegrityError
 from orchestrator.core.files import safe_relative
 from orchestrator.core.gittree import FileEntry, object_id, tree_id
-from orchestrator.model.source import PypiSdistSource, Source, VendoredSource
-from orchestrator.sources.archive import read_archive
-from orchestrator.sources.fetch import PinnedFile, fetch
+from orchestrator.model.source import Source
+from orchestrator.sources.origins import read_origin
 
 if TYPE_CHECKING:
     import git
@@ -64,7 +62,7 @@ def materialise(source: Source, *, fixtures: Path, cache: Path) -> Checkout:
         IntegrityError: archive, tree, commit, count or size are not the pinned ones.
         DocumentError: the archive holds what no honest archive has, or a licence file is missing.
     """
-    files, notes = _read(source, fixtures, cache)
+    files, notes = read_origin(source, fixtures=fixtures, cache=cache)
     for pattern in source.exclude:
         for path in [path for path in files if fnmatch.fnmatchcase(path, pattern)]:
             del files[path]
@@ -95,53 +93,6 @@ def _expect(source: Source, what: str, expected: object, found: object) -> None:
             f"source {source.id}: expected {what} {expected}, found {found}",
             hint=f"restore the source, or review and re-pin fixtures/sources/{source.id}.json",
         )
-
-
-def _read(
-    source: Source, fixtures: Path, cache: Path
-) -> tuple[dict[str, FileEntry], tuple[str, ...]]:
-    if isinstance(source, VendoredSource):
-        return _read_folder(
-            fixtures / safe_relative(source.path, where=f"source {source.id}"), source
-        ), ()
-    return _read_sdist(source, cache)
-
-
-def _read_sdist(
-    source: PypiSdistSource, cache: Path
-) -> tuple[dict[str, FileEntry], tuple[str, ...]]:
-    path = fetch(PinnedFile(source.name, (source.archive_sha256,), source.filename), cache)
-    data = path.read_bytes()
-    if sha256_hex(data) != source.archive_sha256:
-        raise IntegrityError(
-            "archive-changed",
-            f"{source.filename}: expected SHA-256 {source.archive_sha256}, found {sha256_hex(data)}",
-            hint="delete the file from the cache and try again",
-        )
-    return read_archive(data, strip=source.strip_components, where=source.filename)
-
-
-def _read_folder(folder: Path, source: VendoredSource) -> dict[str, FileEntry]:
-    files: dict[str, FileEntry] = {}
-    for path in sorted(folder.rglob("*")):
-        name = path.relative_to(folder)
-        if "__pycache__" in name.parts or (path.is_dir() and not path.is_symlink()):
-            continue
-        if path.is_symlink() or not path.is_file() or ".git" in name.parts:
-            raise DocumentError(
-                "vendored-not-plain",
-                f"source {source.id}: expected plain files, found {name.as_posix()}",
-                hint="replace it by a regular file, or remove it",
-            )
-        # Only the pin knows the modes: a wheel does not keep the x bit, so vendored files are all plain.
-        files[name.as_posix()] = FileEntry(name.as_posix(), "100644", path.read_bytes())
-    if not files:
-        raise DocumentError(
-            "vendored-missing",
-            f"source {source.id}: expected files below fixtures/{source.path}, found none",
-            hint="restore the folder",
-        )
-    return files
 
 
 def commit_id(tree: str) -> str:

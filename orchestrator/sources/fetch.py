@@ -12,9 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from orchestrator.core.canonical import sha256_hex
 from orchestrator.core.errors import EnvironmentMissing, IntegrityError
-from orchestrator.core.files import write_atomic
+from orchestrator.sources.cache import cached, keep
 
 if TYPE_CHECKING:
     from pypi_simple import DistributionPackage, ProjectPage, PyPISimple
@@ -43,25 +42,11 @@ def fetch(pin: PinnedFile, cache: Path) -> Path:
         IntegrityError: the index has no file of this name and hash, or gave other bytes.
     """
     for sha256 in pin.sha256s:
-        folder = cache / "downloads" / sha256
-        for path in sorted(folder.glob("*")) if folder.is_dir() else []:
-            if (
-                path.name.endswith(pin.suffix)
-                and not path.name.startswith(".")
-                and sha256_hex(path.read_bytes()) == sha256
-            ):
-                return path
+        path = cached(cache, sha256, suffix=pin.suffix)
+        if path is not None:
+            return path
     name, sha256, data = _download(pin)
-    found = sha256_hex(data)
-    if found != sha256:
-        raise IntegrityError(
-            "archive-changed",
-            f"{name}: expected SHA-256 {sha256}, found {found}",
-            hint="do not use this file; check the pin",
-        )
-    path = cache / "downloads" / sha256 / name
-    write_atomic(path, data)
-    return path
+    return keep(cache, sha256, name, data)
 
 
 def _download(pin: PinnedFile) -> tuple[str, str, bytes]:

@@ -19,6 +19,7 @@ MAY_START_PROCESSES = {
     "orchestrator/gateway/process.py",
     "orchestrator/sandbox/bootstrap.py",
     "orchestrator/sandbox/engine.py",
+    "orchestrator/sources/clients.py",
 }
 
 

@@ -7,13 +7,14 @@ from pathlib import Path
 
 import pytest
 
+from orchestrator.core.aptsources import from_line, from_stanza
 from orchestrator.core.canonical import sha256_hex
 from orchestrator.core.errors import DocumentError, EnvironmentMissing, IntegrityError
 from orchestrator.core.places import images_root
 from orchestrator.model.images import ImageLock, LockedPackage
 from orchestrator.sandbox import base as base_module
 from orchestrator.sandbox.base import CachedBase, ensure_base, package_difference, read_lock
-from orchestrator.sandbox.bootstrap import BaseRecipe, bootstrap, from_line, from_stanza
+from orchestrator.sandbox.bootstrap import BaseRecipe, bootstrap
 from orchestrator.sandbox.images import recipe_sha256
 
 
