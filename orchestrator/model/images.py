@@ -33,3 +33,67 @@ class ImageLock(Document):
     base_origin: Text
     packages: tuple[LockedPackage, ...]
     images: tuple[LockedImage, ...] = Field(min_length=1)
+
+
+class WheelPart(Closed):
+    """A folder of a pinned wheel, laid into the image. No code of the wheel is run to make it."""
+
+    project: Text
+    suffix: Text
+    sha256: Sha256
+    root: str
+    to: Text
+    exclude: tuple[Text, ...] = ()
+    executable: tuple[Text, ...] = ()
+
+
+class Linked(Closed):
+    """A symbolic link of the image."""
+
+    path: Text
+    target: Text
+
+
+class Written(Closed):
+    """A small text file of the image."""
+
+    path: Text
+    text: str
+
+
+class Compiled(Closed):
+    """A command run once in a container without network, and the folder of its output that is kept."""
+
+    argv: tuple[Text, ...] = Field(min_length=1)
+    folder: Text
+
+
+class ToolchainRecipe(Document):
+    """`images/<language>/recipe.json`: what the toolchain layers of a language are made of."""
+
+    language: Slug
+    architecture: Literal["amd64"]
+    wheels: tuple[WheelPart, ...] = ()
+    packages: bool = False
+    exclude: tuple[Text, ...] = ()
+    links: tuple[Linked, ...] = ()
+    files: tuple[Written, ...] = ()
+    environment: dict[str, str] = Field(default_factory=dict)
+    compiled: Compiled | None = None
+
+
+class PinnedPackage(Closed):
+    """A package of a toolchain by hash: an npm tarball with its place, or a Debian package."""
+
+    name: Text
+    version: Text
+    sha256: Sha256
+    path: Text | None = None
+    architecture: Literal["all", "amd64", "arm64"] | None = None
+    suite: Text | None = None
+
+
+class PackageLock(Document):
+    """`images/<language>/packages.lock.json`, written by `tools/relock.py`."""
+
+    packages: tuple[PinnedPackage, ...] = Field(min_length=1)

@@ -40,13 +40,25 @@ def _compiles(pattern: str) -> str:
 Pattern = Annotated[str, StringConstraints(min_length=1, max_length=500), AfterValidator(_compiles)]
 
 
+RunnerKind = Literal["pytest", "node-test", "vitest", "mocha", "tape", "go-test", "cargo"]
+
+
 class Runner(Closed):
     """How the task's test suite is run; every command is made by the grader, none by the task."""
 
-    kind: Literal["pytest"]
+    kind: RunnerKind
     source_roots: tuple[RelativePathOrHere, ...] = Field(min_length=1)
     test_paths: tuple[RelativePathOrHere, ...] = Field(min_length=1)
     timeout_s: int = Field(gt=0, le=3600)
+
+
+RUNNERS_OF: dict[str, tuple[RunnerKind, ...]] = {
+    "python": ("pytest",),
+    "javascript": ("node-test", "vitest", "mocha", "tape"),
+    "typescript": ("node-test", "vitest"),
+    "go": ("go-test",),
+    "rust": ("cargo",),
+}
 
 
 class TaskCard(Document):
@@ -60,8 +72,14 @@ class TaskCard(Document):
     created_on: Day
     calibration: Literal["unmeasured", "measured"]
     source: Slug
-    language: Literal["python"]
+    language: Literal["python", "javascript", "typescript", "go", "rust"]
     runner: Runner
+
+    @model_validator(mode="after")
+    def _runner_fits_language(self) -> Self:
+        if self.runner.kind not in RUNNERS_OF[self.language]:
+            raise ValueError(f"runner {self.runner.kind} is not one of language {self.language}")
+        return self
 
 
 class Limits(Closed):

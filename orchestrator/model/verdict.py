@@ -8,6 +8,7 @@ from typing import ClassVar, Literal, Self
 from pydantic import Field, model_validator
 
 from orchestrator.model.base import Closed, Document, GitId, Sha256, Slug, Text
+from orchestrator.model.task import RunnerKind
 
 
 class FailureReason(StrEnum):
@@ -149,7 +150,7 @@ class TestReport(Document):
     # The name says test; pytest is not to collect it.
     __test__: ClassVar[bool] = False
 
-    runner: Literal["pytest"]
+    runner: RunnerKind
     phase: Literal["pass_to_pass", "fail_to_pass"]
     compiled: bool
     compile_error: str | None = None

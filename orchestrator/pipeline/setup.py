@@ -9,12 +9,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 from orchestrator.core.errors import IntegrityError
-from orchestrator.core.files import require_writable, write_atomic
+from orchestrator.core.files import require_writable
 from orchestrator.core.places import (
     cache_root,
     fixtures_root,
     images_root,
-    local_lock_path,
     results_root,
 )
 from orchestrator.core.words import counted
@@ -27,6 +26,7 @@ from orchestrator.model.outcome import Outcome
 from orchestrator.model.plan import ImagePin, Plan, Trial
 from orchestrator.pipeline.fits import check_fits
 from orchestrator.pipeline.guards import Guards, examine_images, host_canary
+from orchestrator.pipeline.imaging import Shared, languages_of, shared_images, write_lock
 from orchestrator.pipeline.options import PlanRequest
 from orchestrator.pipeline.plan import build_plan, choose
 from orchestrator.pipeline.ready import ready_for_images, ready_to_run
@@ -37,20 +37,16 @@ from orchestrator.pipeline.traffic import gateway_of
 from orchestrator.pipeline.watch import Watch
 from orchestrator.protocols import MemoryAdapter, ModelGateway, Sandbox
 from orchestrator.sandbox.adapter import DockerSandbox, EngineClient
-from orchestrator.sandbox.base import ensure_base
 from orchestrator.sandbox.containers import EngineFault
 from orchestrator.sandbox.engine import connect, describe, ensure_engine
 from orchestrator.sandbox.identity import installation_id
-from orchestrator.sandbox.images import ImageSet, assemble, ensure_loaded, lock_of, pin, task_images
+from orchestrator.sandbox.images import ensure_loaded, pin
 from orchestrator.sandbox.layers import ImageSpec
-from orchestrator.sandbox.leaks.literals import check_task
 from orchestrator.sandbox.reaper import objects_line, reap
 from orchestrator.sandbox.runtimes import require_runtime
-from orchestrator.sources.checkout import materialise, repository_entries
-from orchestrator.sources.fetch import PinnedFile, fetch
+from orchestrator.sandbox.toolchain import LANGUAGES
 from orchestrator.sources.loader import (
     LoadedTask,
-    check_against_checkout,
     list_tasks,
     load_curated,
     load_task,
@@ -61,57 +57,25 @@ Say = Callable[[str], None]
 SHOWN_NAMES = 3
 
 
-def _shared_images(client: EngineClient | None, say: Say, *, official: bool = False) -> ImageSet:
-    cache = cache_root()
-    images = images_root()
-    base = ensure_base(client, images, cache, local_lock_path(), say, official=official)
-    shared = assemble(
-        base,
-        images,
-        lambda project, hashes: fetch(PinnedFile(project, hashes, "-none-any.whl"), cache),
-    )
-    lock = lock_of(base, shared, images).canonical() + b"\n"
-    committed = images / "lock.json"
-    if not committed.exists() or committed.read_bytes() != lock:
-        write_atomic(local_lock_path(), lock)
-    return shared
-
-
-def _images_of(task: LoadedTask, shared: ImageSet) -> tuple[ImageSpec, ImageSpec]:
-    checkout = materialise(task.source, fixtures=fixtures_root(), cache=cache_root())
-    check_against_checkout(task, checkout)
-    entries = (*checkout.entries, *repository_entries(checkout))
-    check_task(
-        entries, key=task.key, rehearsal=task.rehearsal, brief=task.brief, history=task.history
-    )
-    return task_images(shared, entries)
-
-
 def make_images(say: Say, *, write_lock_file: bool) -> dict[str, str]:
     """Makes every image that is missing; returns their ids by name."""
     client = ensure_engine(say, allow_install=True)
     ready_for_images(client)
-    shared = _shared_images(client, say)
-    made: dict[str, str] = {}
-    for name, spec in shared.named().items():
-        ensure_loaded(client, name, spec, say)
-        made[name] = spec.image_id
+    tasks = [load_task(fixtures_root(), task_id) for task_id in list_tasks(fixtures_root())]
+    shared = shared_images(client, LANGUAGES if write_lock_file else languages_of(tasks), say)
+    wanted = shared.named()
     agents: list[tuple[LoadedTask, ImageSpec]] = []
-    for task_id in list_tasks(fixtures_root()):
-        task = load_task(fixtures_root(), task_id)
-        specs = _images_of(task, shared)
+    for task in tasks:
+        specs = shared.of_task(task)
         for role, spec in zip(("agent", "verifier"), specs, strict=True):
-            ensure_loaded(client, f"{task_id}-{role}", spec, say)
-            made[f"{task_id}-{role}"] = spec.image_id
+            wanted[f"{task.card.id}-{role}"] = spec
         agents.append((task, specs[0]))
+    for name, spec in wanted.items():
+        ensure_loaded(client, name, spec, say)
     examine_images(client, agents, say)
     if write_lock_file:
-        base = ensure_base(client, images_root(), cache_root(), local_lock_path(), say)
-        write_atomic(
-            images_root() / "lock.json", lock_of(base, shared, images_root()).canonical() + b"\n"
-        )
-        local_lock_path().unlink(missing_ok=True)
-    return made
+        write_lock(shared)
+    return {name: spec.image_id for name, spec in wanted.items()}
 
 
 def make_plan(
@@ -136,12 +100,17 @@ def make_plan(
     if client is not None:
         require_runtime(client.info(), request.runtime)
         ready_for_images(client)
-    shared = _shared_images(client, say, official=request.phase == "official")
+    official = request.phase == "official"
+    shared: dict[str, Shared] = {}
 
     agents: list[tuple[LoadedTask, ImageSpec]] = []
 
     def image_pins(task: LoadedTask) -> tuple[ImagePin, ImagePin]:
-        specs = _images_of(task, shared)
+        languages = languages_of([task])
+        name = languages[0] if languages else "python"
+        if name not in shared:
+            shared[name] = shared_images(client, languages, say, official=official)
+        specs = shared[name].of_task(task)
         if client is not None:
             for role, spec in zip(("agent", "verifier"), specs, strict=True):
                 ensure_loaded(client, f"{task.card.id}-{role}", spec, say)

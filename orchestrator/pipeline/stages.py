@@ -288,7 +288,7 @@ def _verify(
     bench: Bench, exam: Exam, harvested: Harvest, diff: bytes
 ) -> tuple[TestReport, bytes, bytes, int]:
     if harvested.diff_truncated:
-        return _not_run(exam.phase, "the diff is larger than its limit"), b"", b"", 0
+        return _not_run(exam, "the diff is larger than its limit"), b"", b"", 0
     runner = bench.task.card.runner
     job = job_for(exam, bench.pin, runner, expect_tree=harvested.tree, diff=diff)
     outcome, container_ms = bench.sandbox.verify(job, trial=bench.trial.key)
@@ -296,10 +296,10 @@ def _verify(
     return report, raw, outcome.log, container_ms
 
 
-def _not_run(phase: Phase, why: str) -> TestReport:
+def _not_run(exam: Exam, why: str) -> TestReport:
     return TestReport(
-        runner="pytest",
-        phase=phase,
+        runner=exam.kind,
+        phase=exam.phase,
         compiled=False,
         compile_error=why,
         timed_out=False,

@@ -23,6 +23,8 @@ OWN_RESOLVER: dict[str, object] = {
     "dns": ["127.0.0.1"],
     "sysctls": {"net.ipv4.ip_unprivileged_port_start": "0"},
 }
+# Room for what compilers write; it counts against the container's memory and is taken only when written.
+SCRATCH_BYTES = 256 * MIB
 
 # What documents call the agent's uid; each container draws its own from FIRST_UID on.
 AGENT_UID = 10001
@@ -93,7 +95,7 @@ def agent_profile(limits: Limits, uids: Uids) -> Profile:
         pids=limits.pids,
         tmpfs=(
             ("/home/agent", _tmpfs(64 * MIB, 20_000, uids.agent, "0700")),
-            ("/tmp", _tmpfs(64 * MIB, 20_000, uids.agent, "0700")),  # noqa: S108 - the container's own
+            ("/tmp", _tmpfs(SCRATCH_BYTES, 20_000, uids.agent, "0700")),  # noqa: S108 - the container's own
         ),
         work_mount="rw",
     )
@@ -132,7 +134,7 @@ def verifier_profile(limits: Limits, timeout_s: int, uids: Uids) -> Profile:
             ("/work", _tmpfs(limits.work_bytes, limits.work_inodes, uids.agent, "0755")),
             ("/home/agent", _tmpfs(64 * MIB, 20_000, uids.agent, "0700")),
             ("/report", _tmpfs(32 * MIB, 1_000, uids.tests, "0755")),
-            ("/tmp", _tmpfs(64 * MIB, 20_000, uids.tests, "0700")),  # noqa: S108 - the container's own
+            ("/tmp", _tmpfs(SCRATCH_BYTES, 20_000, uids.tests, "0700")),  # noqa: S108 - the container's own
             ("/candidate", _tmpfs(64 * MIB, 20_000, uids.candidate, "0755")),
             ("/hidden", _tmpfs(32 * MIB, 4_000, uids.agent, "0750", gid=uids.tests)),
         ),

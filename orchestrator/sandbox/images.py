@@ -11,9 +11,10 @@ import io
 import platform
 import shutil
 import zipfile
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 import docker
 from docker.errors import DockerException, ImageNotFound
@@ -32,6 +33,8 @@ PREFIX = "opt/memtrial"
 ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 SPARE_BYTES = 256 * 1024 * 1024
 SMALL_BYTES = 32 * 1024 * 1024
+RECIPE_SUFFIXES = {".py", ".ini", ".json", ".lock", ".mjs", ".toml"}
+PROGRAM_SUFFIXES = {".py", ".ini", ".mjs", ".toml"}
 # Mount points. A runtime gives a memory file system the mode of the folder that it is mounted on, whatever
 # the mount's own options say, so these modes are what keeps one uid out of another's folder.
 FOLDERS = {
@@ -65,6 +68,27 @@ class ImageSet:
             "verifier": self.verifier,
         }
 
+    @property
+    def environment(self) -> Mapping[str, str]:
+        """Python needs no environment beyond the shared one."""
+        return {}
+
+
+class RolePair(Protocol):
+    """The two images of a language that a task's images stand on."""
+
+    @property
+    def agent(self) -> ImageSpec:
+        """What the agent's container is made from."""
+
+    @property
+    def verifier(self) -> ImageSpec:
+        """What harvester and verifier are made from."""
+
+    @property
+    def environment(self) -> Mapping[str, str]:
+        """The language's own environment variables."""
+
 
 def architecture() -> str:
     """Returns the image architecture of this machine.
@@ -82,8 +106,11 @@ def architecture() -> str:
     return ARCHITECTURES[machine]
 
 
-def container_config() -> dict[str, object]:
-    """Returns the config that all images share. No task, condition or run is named in it."""
+def container_config(environment: Mapping[str, str] | None = None) -> dict[str, object]:
+    """Returns the config that all images share, with a language's own environment if it has one.
+
+    No task, condition or run is named in it.
+    """
     return {
         "User": "10001:10001",
         "WorkingDir": "/work",
@@ -93,6 +120,7 @@ def container_config() -> dict[str, object]:
             "LANG=C.UTF-8",
             "PYTHONDONTWRITEBYTECODE=1",
             f"PYTHONPATH=/{PREFIX}/python",
+            *(f"{name}={value}" for name, value in sorted((environment or {}).items())),
         ],
         "Labels": {"memtrial": "image"},
     }
@@ -159,19 +187,19 @@ def read_requirements(path: Path) -> list[tuple[str, tuple[str, ...]]]:
 
 def program_layer(images: Path, role: str) -> Layer:
     """Returns the layer with our own programs of a role."""
-    files = sorted(path for path in (images / role).iterdir() if path.suffix in {".py", ".ini"})
+    files = sorted(path for path in (images / role).iterdir() if path.suffix in PROGRAM_SUFFIXES)
     return make_layer(
         FileEntry(f"{PREFIX}/{role}/{path.name}", "100644", path.read_bytes()) for path in files
     )
 
 
-def task_images(shared: ImageSet, checkout: Iterable[FileEntry]) -> tuple[ImageSpec, ImageSpec]:
+def task_images(shared: RolePair, checkout: Iterable[FileEntry]) -> tuple[ImageSpec, ImageSpec]:
     """Returns (agent image, verifier image) of a checkout: the shared images and one more layer."""
     layer = make_layer(
         FileEntry(f"{PREFIX}/checkout/{entry.path}", entry.mode, entry.data) for entry in checkout
     )
     arch = architecture()
-    config = container_config()
+    config = container_config(shared.environment)
     return (
         make_image((*shared.agent.layers, layer), architecture=arch, container=config),
         make_image((*shared.verifier.layers, layer), architecture=arch, container=config),
@@ -266,31 +294,57 @@ def _present(client: docker.DockerClient, spec: ImageSpec) -> bool:
     return found["Id"] == spec.image_id and tuple(found["RootFS"]["Layers"]) == spec.diff_ids
 
 
-def lock_of(base: Base, shared: ImageSet, images: Path) -> ImageLock:
-    """Returns the lock that describes the shared images."""
+def lock_of(
+    base: Base,
+    named: Mapping[str, ImageSpec],
+    images: Path,
+    *,
+    kept: tuple[LockedImage, ...] = (),
+) -> ImageLock:
+    """Returns the lock that describes the shared images.
+
+    Args:
+        base: the base with its packages.
+        named: the assembled images by name.
+        images: the recipes.
+        kept: entries of an earlier lock, taken over for languages that were not assembled now.
+    """
+    made = tuple(
+        LockedImage(
+            name=name,
+            recipe_sha256=recipe_sha256(images, name),
+            diff_ids=spec.diff_ids,
+            image_id=spec.image_id,
+            bytes=size_of(spec.layers),
+        )
+        for name, spec in named.items()
+    )
+    present = {
+        image.name: image for image in kept if image.diff_ids[:1] == (base.layer.diff_id,)
+    } | {image.name: image for image in made}
+    first = ("base", "python", "agent", "verifier")
+    order = sorted(present, key=lambda name: (name not in first, first.index(name) if name in first else 0, name))  # fmt: skip
     return ImageLock(
         architecture="amd64" if architecture() == "amd64" else "arm64",
         base_origin=base.origin,
         packages=base.packages,
-        images=tuple(
-            LockedImage(
-                name=name,
-                recipe_sha256=recipe_sha256(images, name),
-                diff_ids=spec.diff_ids,
-                image_id=spec.image_id,
-                bytes=size_of(spec.layers),
-            )
-            for name, spec in shared.named().items()
-        ),
+        images=tuple(present[name] for name in order),
     )
 
 
 def recipe_sha256(images: Path, name: str) -> str:
-    """Digest over everything that an image's own layer is made of, and the config that all share."""
+    """Digest over everything that an image's own layers are made of, and the config that all share.
+
+    `go-agent` is the recipe of `go` with the programs of `agent`.
+    """
+    if name.endswith(("-agent", "-verifier")):
+        language, _, role = name.rpartition("-")
+        parts = (recipe_sha256(images, language), recipe_sha256(images, role))
+        return digest_sha256({"language": parts[0], "role": parts[1]})
     folder = images / name
     files = {
         p.name: sha256_hex(p.read_bytes())
         for p in sorted(folder.iterdir())
-        if p.is_file() and p.suffix in {".py", ".ini", ".json", ".lock"}
+        if p.is_file() and p.suffix in RECIPE_SUFFIXES
     }
-    return digest_sha256({"files": files, "config": container_config()})
+    return digest_sha256({"files": files, "config": container_config(), "folders": list(FOLDERS)})

@@ -14,6 +14,7 @@ import tarfile
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
 from orchestrator.core.errors import EnvironmentMissing, IntegrityError
 from orchestrator.core.gittree import FileEntry
@@ -48,13 +49,31 @@ class ImageSpec:
 
 def make_layer(entries: Iterable[FileEntry], *, folders: Mapping[str, int] | None = None) -> Layer:
     """Packs files (paths relative to /) and empty folders with modes, owned by root, with one fixed time."""
-    folders = folders or {}
+    buffer = io.BytesIO()
+    _pack(buffer, entries, folders or {})
+    data = buffer.getvalue()
+    return Layer(f"sha256:{hashlib.sha256(data).hexdigest()}", len(data), data)
+
+
+def write_layer(path: Path, entries: Iterable[FileEntry], *, folders: Mapping[str, int] | None = None) -> Layer:
+    """Packs likewise into a file: for layers too large to be held twice in memory."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    made = path.with_suffix(".new")
+    try:
+        with made.open("wb") as stream:
+            _pack(stream, entries, folders or {})
+        made.replace(path)
+    finally:
+        made.unlink(missing_ok=True)
+    return layer_of_file(path)
+
+
+def _pack(stream: IO[bytes], entries: Iterable[FileEntry], folders: Mapping[str, int]) -> None:
     files = {entry.path: entry for entry in entries}
     wanted = {*folders, *(parent for path in files for parent in _parents(path))}
     wanted |= {parent for folder in wanted for parent in _parents(folder)}
-    buffer = io.BytesIO()
     # PAX writes plain ustar headers unless a name or a size does not fit into one.
-    with tarfile.open(fileobj=buffer, mode="w", format=tarfile.PAX_FORMAT) as archive:
+    with tarfile.open(fileobj=stream, mode="w", format=tarfile.PAX_FORMAT) as archive:
         for name in sorted({*wanted, *files}):
             member = tarfile.TarInfo(name)
             member.mtime = MTIME_S
@@ -63,20 +82,13 @@ def make_layer(entries: Iterable[FileEntry], *, folders: Mapping[str, int] | Non
                 member.type, member.mode = tarfile.DIRTYPE, folders.get(name, 0o755)
                 archive.addfile(member)
             elif entry.mode == "120000":
-                member.type, member.mode, member.linkname = (
-                    tarfile.SYMTYPE,
-                    0o777,
-                    entry.data.decode(),
-                )
+                member.type, member.mode = tarfile.SYMTYPE, 0o777
+                member.linkname = entry.data.decode()
                 archive.addfile(member)
             else:
-                member.mode, member.size = (
-                    (0o755 if entry.mode == "100755" else 0o644),
-                    len(entry.data),
-                )
+                member.mode = 0o755 if entry.mode == "100755" else 0o644
+                member.size = len(entry.data)
                 archive.addfile(member, io.BytesIO(entry.data))
-    data = buffer.getvalue()
-    return Layer(f"sha256:{hashlib.sha256(data).hexdigest()}", len(data), data)
 
 
 def _parents(path: str) -> list[str]:

@@ -8,15 +8,19 @@ from __future__ import annotations
 
 import re
 import sys
-from dataclasses import dataclass
 
 from orchestrator.core.pathglob import expressions
 from orchestrator.model.plan import TaskPin
-from orchestrator.model.task import Key, Runner
+from orchestrator.model.task import Key, Runner, RunnerKind
 from orchestrator.model.verdict import ReportFault, Seal, TestReport, TestStatus
 from orchestrator.protocols import Command, VerifyJob, VerifyOutcome
+from orchestrator.scoring.exam import Exam
 from orchestrator.scoring.junit import parse_junit
-from orchestrator.scoring.seal import Phase, SealFile, broken_seal, pytest_seal
+from orchestrator.scoring.seal import broken_seal, pytest_seal
+from orchestrator.scoring.suites.cargo import Cargo
+from orchestrator.scoring.suites.form import Suite, suite_exam, suite_report
+from orchestrator.scoring.suites.golang import GoTest
+from orchestrator.scoring.suites.javascript import Mocha, NodeTest, Tape, Vitest
 
 # What pytest or Python reads before the first test, wherever it lies (case-folded).
 PYTEST_READS = (
@@ -30,23 +34,23 @@ PYTEST_READS = (
 PYTEST_TESTS_FAILED = 1
 MAX_NAMED = 10
 
+# Every runner but pytest, which is below: its module, by the name that tasks give.
+SUITES: dict[RunnerKind, Suite] = {
+    "node-test": NodeTest(),
+    "vitest": Vitest(),
+    "mocha": Mocha(),
+    "tape": Tape(),
+    "go-test": GoTest(),
+    "cargo": Cargo(),
+}
 
-@dataclass(frozen=True, slots=True)
-class Exam:
-    """One phase of grading: what is placed, protected and run, and which ids its report may hold."""
-
-    phase: Phase
-    hidden_files: tuple[tuple[str, str], ...]
-    seal: Seal
-    seal_files: tuple[SealFile, ...]
-    protected: tuple[str, ...]
-    tests: Command
-    candidate: Command | None
-    reportable: frozenset[str]
+__all__ = ["SUITES", "Exam", "exam_for", "job_for", "normalise"]
 
 
 def exam_for(runner: Runner, key: Key, seal: Seal) -> Exam:
     """Returns the exam of a phase: the base suite without hidden tests, or the hidden tests alone."""
+    if runner.kind in SUITES:
+        return suite_exam(SUITES[runner.kind], runner, key, seal)
     base = seal.phase == "pass_to_pass"
     hidden = () if base else tuple((file.path, file.text) for file in key.hidden_files)
     apart = not base and key.card.boundary == "process"
@@ -59,6 +63,7 @@ def exam_for(runner: Runner, key: Key, seal: Seal) -> Exam:
         else {test.id for test in key.card.fail_to_pass}
     )
     return Exam(
+        kind="pytest",
         phase=seal.phase,
         hidden_files=hidden,
         seal=seal,
@@ -146,6 +151,8 @@ def _candidate(roots: str) -> Command:
 
 def normalise(outcome: VerifyOutcome, exam: Exam) -> TestReport:
     """Turns what a verification gave back into a TestReport; without a believed report no test passed."""
+    if exam.kind in SUITES:
+        return suite_report(SUITES[exam.kind], outcome, exam)
     faults, tests = _believed(outcome, exam)
     return TestReport(
         runner="pytest",

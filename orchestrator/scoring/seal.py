@@ -38,12 +38,12 @@ def pytest_seal(seal: Seal) -> tuple[SealFile, SealFile]:
 
 
 def _pytest_file(seal: Seal, place: str) -> SealFile:
-    folder = f"seal_{place}_{_draw(seal, place)[:12]}"
-    module = f"test_{_draw(seal, place, 'module')[:12]}"
+    folder = f"seal_{place}_{draw(seal, place)[:12]}"
+    module = f"test_{draw(seal, place, 'module')[:12]}"
     lines = ['"""Drawn for this verification alone."""', ""]
     expected: list[tuple[str, Literal["pass", "fail"]]] = []
     for number in range(TESTS_PER_FILE):
-        drawn = _draw(seal, place, str(number))
+        drawn = draw(seal, place, str(number))
         # The first two make sure that both outcomes occur.
         passes = number == 0 or (number > 1 and int(drawn[0], 16) % 2 == 0)
         value = int(drawn[1:9], 16)
@@ -54,7 +54,7 @@ def _pytest_file(seal: Seal, place: str) -> SealFile:
     return SealFile(f"{folder}/{module}.py", "\n".join(lines), tuple(expected))
 
 
-def _draw(seal: Seal, *words: str) -> str:
+def draw(seal: Seal, *words: str) -> str:
     """Returns 64 hexadecimal digits: SHA-256 over phase, nonce and words."""
     return hashlib.sha256("/".join((seal.phase, seal.nonce, *words)).encode()).hexdigest()
 

@@ -6,15 +6,19 @@ Format of a package: deb(5), an ar archive (ar(5)) whose member data.tar.* holds
 
 from __future__ import annotations
 
+import fnmatch
+import io
 import os
+import tarfile
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from orchestrator.core.aptsources import debian_sources
 from orchestrator.core.errors import DocumentError, EnvironmentMissing, IntegrityError
-from orchestrator.core.files import write_atomic
+from orchestrator.core.files import safe_relative, write_atomic
+from orchestrator.core.gittree import FileEntry
 from orchestrator.sources.cache import cached, keep
 from orchestrator.sources.clients import run_client
 
@@ -60,7 +64,7 @@ def fetch_debs(pins: Sequence[DebPin], cache: Path) -> list[Path]:
 def _download(pins: Sequence[DebPin], suite: str, cache: Path) -> None:
     with tempfile.TemporaryDirectory(prefix="memtrial-apt-") as name:
         folder = Path(name)
-        environment = {"APT_CONFIG": str(_private_tree(folder, suite)), "LC_ALL": "C"}
+        environment = {"APT_CONFIG": str(private_tree(folder, suite)), "LC_ALL": "C"}
         run_client(["apt-get", "update", "-q"], folder=folder, environment=environment, hint=HINT)
         wanted = [f"{pin.name}:{_wanted(pin)}={pin.version}" for pin in pins]
         run_client(
@@ -84,7 +88,7 @@ def _wanted(pin: DebPin) -> str:
     return "amd64" if pin.architecture == "all" else pin.architecture
 
 
-def _private_tree(folder: Path, suite: str) -> Path:
+def private_tree(folder: Path, suite: str) -> Path:
     """Writes an apt configuration whose every folder is private; returns its path."""
     lines = debian_sources(suite)
     if not lines:
@@ -143,6 +147,36 @@ def data_archive(package: bytes, *, where: str) -> bytes:
             raise _unreadable(where, f"one of {', '.join(READABLE)}", name)
         at += length + (length & 1)
     raise _unreadable(where, "a member data.tar", "none")
+
+
+def unpacked(package: bytes, *, where: str, exclude: Sequence[str]) -> Iterator[FileEntry]:
+    """Yields the files of a package that a toolchain image is made of; links stay as they are.
+
+    The package is pinned by hash in a lock of ours, so its size needs no bound. Paths are relative to /.
+
+    Raises:
+        DocumentError: not a readable package, or a name that leaves it.
+    """
+    data = data_archive(package, where=where)
+    with tarfile.open(fileobj=io.BytesIO(data), mode="r:*") as archive:
+        for member in archive:
+            path = _merged(member.name.removeprefix("./"))
+            if member.isdir() or any(fnmatch.fnmatchcase(path, pattern) for pattern in exclude):
+                continue
+            safe_relative(path, where=where)
+            if member.issym():
+                yield FileEntry(path, "120000", member.linkname.encode())
+                continue
+            stream = archive.extractfile(member)  # follows a hard link to its file
+            content = stream.read() if stream is not None else b""
+            yield FileEntry(path, "100755" if member.mode & 0o111 else "100644", content)
+
+
+def _merged(path: str) -> str:
+    """In the base /lib and its like are links into /usr: a folder of that name would replace the link."""
+    return (
+        f"usr/{path}" if path.split("/", maxsplit=1)[0] in {"bin", "lib", "lib64", "sbin"} else path
+    )
 
 
 def _unreadable(where: str, expected: str, found: str) -> DocumentError:
