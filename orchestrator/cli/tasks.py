@@ -1,27 +1,65 @@
-"""Lists the tasks, or shows one: prompt, timeline and tests, without its answer key."""
+"""Lists, shows, validates, scaffolds and imports tasks: `memtrial tasks [show|validate|new|import]`.
+
+Without a word it lists them. `--pack DIR` takes tasks from a pack outside the repository.
+"""
 
 from __future__ import annotations
 
 import argparse
+import importlib
+from pathlib import Path
 
 from orchestrator.cli import render
-from orchestrator.core.printable import printable
 from orchestrator.core.words import counted
+
+WORDS = {
+    "list": "list the tasks (also without a word)",
+    "show": "show one task as a person reads it",
+    "validate": "check that tasks measure memory",
+    "new": "scaffold a task",
+    "import": "turn tasks of another benchmark into task folders",
+}
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Adds the options of the verb."""
-    parser.add_argument("task", metavar="TASK", nargs="?", help="show this task")
+    """Adds the words, each with its own options."""
+    parser.set_defaults(word="list", pack=None)
+    words = parser.add_subparsers(dest="word", metavar="WORD", required=False)
+    for word, text in WORDS.items():
+        below = words.add_parser(word, help=text, description=text)
+        below.add_argument("--json", action="store_true", default=argparse.SUPPRESS)
+        below.add_argument(
+            "--pack",
+            type=Path,
+            default=argparse.SUPPRESS,
+            metavar="DIR",
+            help="a pack outside the repository",
+        )
+        if word != "list":
+            importlib.import_module(f"orchestrator.cli.tasks_{word}").configure(below)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Prints the list or one task."""
+    """Runs the word, or lists."""
+    if arguments.word not in {None, "list"}:
+        module = importlib.import_module(f"orchestrator.cli.tasks_{arguments.word}")
+        result: int = module.run(arguments)
+        return result
+    return _list(arguments)
+
+
+def fixtures_of(arguments: argparse.Namespace) -> Path:
+    """Returns the folder that tasks are taken from: a pack's, or the repository's."""
     from orchestrator.core.places import fixtures_root
+
+    return Path(arguments.pack).resolve() if arguments.pack else fixtures_root()
+
+
+def _list(arguments: argparse.Namespace) -> int:
     from orchestrator.sources.loader import list_tasks, load_task
 
-    fixtures = fixtures_root()
-    names = [arguments.task] if arguments.task else list(list_tasks(fixtures))
-    tasks = [load_task(fixtures, name) for name in names]
+    fixtures = fixtures_of(arguments)
+    tasks = [load_task(fixtures, name) for name in list_tasks(fixtures)]
     if arguments.json:
         render.document(
             [
@@ -41,17 +79,8 @@ def run(arguments: argparse.Namespace) -> int:
             for group in ("capability", "memory")
         }
         render.row(
-            f"{card.id:<32} {card.category.value:<26} {card.source:<18} {counted(len(task.history.episodes), 'episode')}, F2P {tests['capability']}+{tests['memory']}, P2P {len(task.key.pass_to_pass)}"
+            f"{card.id:<32} {card.category.value:<26} {card.language:<10} {card.source:<18} {counted(len(task.history.episodes), 'episode')}, F2P {tests['capability']}+{tests['memory']}, P2P {len(task.key.pass_to_pass)}"
         )
-        if arguments.task:
-            render.row(
-                f"\n{task.brief.prompt}\n\nMay change: {', '.join(task.brief.allowed_paths)}\n"
-            )
-            for episode in task.history.episodes:
-                render.row(
-                    f"  {episode.episode_id} {episode.started_at} {counted(len(episode.events), 'event')}: {printable(episode.events[0].text, limit=90)}"
-                )
-    render.text(
-        f"next: memtrial {'plan --agent oracle --task ' + names[0] + ' --out plan.json' if arguments.task else 'tasks ' + names[0]}"
-    )
+    first = tasks[0].card.id if tasks else "--help"
+    render.text(f"next: memtrial tasks {'show ' + first if tasks else 'new --help'}")
     return 0

@@ -40,7 +40,7 @@ class ImagePin(Closed):
 
 
 class TaskPin(Closed):
-    """A task by digests, checkout and images."""
+    """A task by digests, checkout, images and recorded validation (null: none for exactly these files)."""
 
     digests: TaskDigests
     tree: GitId
@@ -48,6 +48,7 @@ class TaskPin(Closed):
     limits: Limits
     agent_image: ImagePin
     verifier_image: ImagePin
+    validation_sha256: Sha256 | None = None
 
 
 class CuratedPin(Closed):

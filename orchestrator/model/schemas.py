@@ -23,6 +23,7 @@ from orchestrator.model import (
     statement,
     task,
     usage,
+    validation,
     verdict,
 )
 from orchestrator.model.base import schema_name
@@ -67,6 +68,7 @@ PUBLISHED: tuple[type[BaseModel], ...] = (
     task.RehearsalCard,
     task.TaskCard,
     usage.PriceTable,
+    validation.ValidationReport,
     verdict.Acted,
     verdict.Harvest,
     verdict.Seal,

@@ -33,7 +33,13 @@ from orchestrator.sources.supplies import package_files
 Say = Callable[[str], None]
 
 # The image of a task's language; TypeScript runs where JavaScript does.
-IMAGE_OF = {"python": "python", "javascript": "javascript", "typescript": "javascript", "go": "go", "rust": "rust"}  # fmt: skip
+IMAGE_OF = {
+    "python": "python",
+    "javascript": "javascript",
+    "typescript": "javascript",
+    "go": "go",
+    "rust": "rust",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +63,9 @@ class Shared:
         Raises:
             MemtrialError: the checkout cannot be had, or contradicts the task.
         """
-        checkout = materialise(task.source, fixtures=fixtures_root(), cache=cache_root())
+        checkout = materialise(
+            task.source, fixtures=task.root or fixtures_root(), cache=cache_root()
+        )
         check_against_checkout(task, checkout)
         entries = (*checkout.entries, *repository_entries(checkout))
         check_task(
@@ -98,7 +106,9 @@ def shared_images(
     cache, images = cache_root(), images_root()
     base = ensure_base(client, images, cache, local_lock_path(), say, official=official)
     give = supplies()
-    python = assemble(base, images, lambda project, hashes: give.wheel(project, hashes, "-none-any.whl"))  # fmt: skip
+    python = assemble(
+        base, images, lambda project, hashes: give.wheel(project, hashes, "-none-any.whl")
+    )
     locks = [lock for lock in map(read_lock, (images / "lock.json", local_lock_path())) if lock]
     maker = Maker(
         images,

@@ -29,6 +29,7 @@ from orchestrator.model.symmetry import ArmSetting, inequality, unequal_budgets
 from orchestrator.pipeline.options import PlanRequest
 from orchestrator.pipeline.toolchain import toolchain
 from orchestrator.pipeline.traffic import SCRIPTED_MODEL, gateway_pin
+from orchestrator.pipeline.validate.run import check_valid, read_report
 from orchestrator.sandbox.harden import profile_sha256
 from orchestrator.sources.loader import (
     LoadedTask,
@@ -68,7 +69,10 @@ def build_plan(
     chosen = choose(request, fixtures=fixtures, images=images)
     tasks, conditions, agents = chosen.tasks, chosen.conditions, chosen.agents
     gateway = gateway_pin(fixtures, tasks) if any(a.model for a in agents) else None
-    pins = tuple(_task_pin(task, image_pins) for task in tasks)
+    report = read_report(fixtures)
+    official = request.phase == "official"
+    valid = {t.card.id: check_valid(t, report, official=official) for t in tasks}
+    pins = tuple(_task_pin(task, image_pins, valid[task.card.id]) for task in tasks)
     source = source or source_state()
     return Plan(
         suite=request.suite,
@@ -229,7 +233,7 @@ def _curated_pin(fixtures: Path, task: LoadedTask) -> CuratedPin:
     )
 
 
-def _task_pin(task: LoadedTask, image_pins: ImagePins) -> TaskPin:
+def _task_pin(task: LoadedTask, image_pins: ImagePins, validation: str | None) -> TaskPin:
     agent_image, verifier_image = image_pins(task)
     return TaskPin(
         digests=task.digests,
@@ -238,6 +242,7 @@ def _task_pin(task: LoadedTask, image_pins: ImagePins) -> TaskPin:
         limits=task.brief.limits,
         agent_image=agent_image,
         verifier_image=verifier_image,
+        validation_sha256=validation,
     )
 
 

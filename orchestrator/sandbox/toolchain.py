@@ -102,7 +102,11 @@ class Maker:
                 hint="run `memtrial images`",
             )
         self.say(f"images: making the {language} toolchain from pinned packages (once per machine)")
-        made = [write_layer(_tar(stem, 0), _files(self.images, recipe, self.supplies), folders=self.folders)]  # fmt: skip
+        made = [
+            write_layer(
+                _tar(stem, 0), _files(self.images, recipe, self.supplies), folders=self.folders
+            )
+        ]
         if recipe.compiled is not None and self.client is not None:
             self.say(f"images: compiling for {language}: {' '.join(recipe.compiled.argv)}")
             image = self.image_of((*below, *made), recipe.environment)

@@ -14,6 +14,7 @@ from orchestrator.core.errors import DocumentError, IntegrityError, unknown_name
 from orchestrator.core.files import read_confined, safe_relative
 from orchestrator.core.patchtext import touched_paths
 from orchestrator.core.pathglob import matches_any
+from orchestrator.core.places import data_root
 from orchestrator.model.condition import ConditionRegistry, CuratorLog
 from orchestrator.model.source import Source, parse_source
 from orchestrator.model.task import (
@@ -35,7 +36,7 @@ MAX_FILE_BYTES = 16 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class LoadedTask:
-    """All views of one task."""
+    """All views of one task. `root` is the folder of fixtures, or of a pack, that it came from."""
 
     card: TaskCard
     source: Source
@@ -44,6 +45,7 @@ class LoadedTask:
     key: Key
     rehearsal: Rehearsal
     digests: TaskDigests
+    root: Path | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +94,8 @@ def load_task(fixtures: Path, task_id: str) -> LoadedTask:
     ):
         if named != task_id:
             raise _contradiction(task_id, f"{what}: expected task {task_id}, found {named}")
+    if card.language != "python" and key.card.boundary != "in_process":
+        raise _contradiction(task_id, f"key.json: expected boundary in_process for {card.language}, found {key.card.boundary}")  # fmt: skip
     _check_events(task_id, history, key)
     _check_patches(task_id, brief, key, rehearsal)
     digests = TaskDigests(
@@ -103,7 +107,7 @@ def load_task(fixtures: Path, task_id: str) -> LoadedTask:
         key_sha256=key.digest_sha256(),
         rehearsal_sha256=rehearsal.digest_sha256(),
     )
-    return LoadedTask(card, source, brief, history, key, rehearsal, digests)
+    return LoadedTask(card, source, brief, history, key, rehearsal, digests, fixtures)
 
 
 def load_source(fixtures: Path, source_id: str) -> Source:
@@ -124,8 +128,10 @@ def load_source(fixtures: Path, source_id: str) -> Source:
 
 
 def load_conditions(fixtures: Path) -> ConditionRegistry:
-    """Loads the registry of conditions."""
-    return ConditionRegistry.parse(_read(fixtures, "conditions.json"), where="conditions.json")
+    """Loads the registry of conditions; a pack without one of its own uses that of memtrial."""
+    own = fixtures / "conditions.json"
+    folder = fixtures if own.is_file() else data_root() / "fixtures"
+    return ConditionRegistry.parse(_read(folder, "conditions.json"), where="conditions.json")
 
 
 def load_curated(fixtures: Path, task_id: str) -> CuratedFile:

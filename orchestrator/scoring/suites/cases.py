@@ -57,7 +57,11 @@ class _Collector:
     def start(self, tag: str, attributes: dict[str, str]) -> None:
         self.elements += 1
         depth = len(self.open)
-        if self.elements > MAX_ELEMENTS or depth >= MAX_DEPTH or (depth == 0) != (tag == "testsuites"):  # fmt: skip
+        if (
+            self.elements > MAX_ELEMENTS
+            or depth >= MAX_DEPTH
+            or (depth == 0) != (tag == "testsuites")
+        ):
             raise _ShapeError(tag)
         self.open.append(tag)
         if self.case is not None:

@@ -83,8 +83,15 @@ def suite_exam(suite: Suite, runner: Runner, key: Key, seal: Seal) -> Exam:
 
 def _places_of_tests(runner: Runner) -> tuple[str, ...]:
     """Returns the folders that test paths name before their first wildcard, as patterns."""
-    folders = (path.split("*")[0].removeprefix("./").rstrip("/").casefold() for path in runner.test_paths)  # fmt: skip
-    return tuple(word for folder in folders if folder not in {"", "."} and not folder.endswith(".") for word in (folder, f"{folder}/**"))  # fmt: skip
+    folders = (
+        path.split("*")[0].removeprefix("./").rstrip("/").casefold() for path in runner.test_paths
+    )
+    return tuple(
+        word
+        for folder in folders
+        if folder not in {"", "."} and not folder.endswith(".")
+        for word in (folder, f"{folder}/**")
+    )
 
 
 def suite_report(suite: Suite, outcome: VerifyOutcome, exam: Exam) -> TestReport:

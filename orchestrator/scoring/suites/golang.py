@@ -96,7 +96,9 @@ class GoTest:
         if any(e.get("FailedBuild") or e.get("Action") == "build-fail" for e in events):
             said = [str(e.get("Output", "")) for e in events if e.get("Action") == "build-output"]
             return Reading(build_error="".join(said)[-MAX_BUILD_CHARS:].strip() or "build failed")
-        ended = {e.get("Package"): e for e in events if "Test" not in e and e.get("Action") in _ACTIONS}  # fmt: skip
+        ended = {
+            e.get("Package"): e for e in events if "Test" not in e and e.get("Action") in _ACTIONS
+        }
         found: list[tuple[str, Status]] = []
         for package, last in ended.items():
             own = [e for e in events if e.get("Package") == package and "Test" in e]
@@ -126,7 +128,9 @@ def _seal_file(path: str, package: str, tests: list[Drawn]) -> SealFile:
     expected: list[tuple[str, Outcome]] = []
     for test in tests:
         name = f"TestSeal{place.capitalize()}_{test.name}"
-        lines.append(f"func {name}(t *testing.T) {{ if v := {test.value}; v % 7 != {test.wanted} {{ t.Fatal(v) }} }}")  # fmt: skip
+        lines.append(
+            f"func {name}(t *testing.T) {{ if v := {test.value}; v % 7 != {test.wanted} {{ t.Fatal(v) }} }}"
+        )
         expected.append((normal_id("seal", name), test.status))
     return SealFile(path, "\n".join([*lines, ""]), tuple(expected))
 

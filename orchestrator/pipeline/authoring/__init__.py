@@ -1,0 +1,1 @@
+"""Tasks in the making: scaffolds, and importers of other benchmarks' tasks."""

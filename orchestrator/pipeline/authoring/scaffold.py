@@ -1,0 +1,113 @@
+"""Scaffolds a task: every file with what belongs into it, ready to be filled in. Overwrites nothing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from orchestrator.core.errors import DocumentError, UsageError
+from orchestrator.model.task import Category
+from orchestrator.pipeline.authoring.drafts import (
+    FORBIDDEN,
+    RUNNER_OF,
+    Draft,
+    brief,
+    card,
+    slug,
+    write_files,
+)
+from orchestrator.sources.loader import load_source
+
+FILL = "FILL IN"
+HIDDEN_OF = {
+    "python": "tests/test_hidden_{}.py",
+    "javascript": "tests/{}.hidden.test.js",
+    "typescript": "tests/{}.hidden.test.ts",
+    "go": "{}_hidden_test.go",
+    "rust": "tests/hidden_{}.rs",
+}
+
+
+def scaffold(
+    fixtures: Path, task_id: str, *, source: str, language: str, category: str
+) -> list[str]:
+    """Writes the files of a new task and returns their paths.
+
+    Raises:
+        UsageError: the id or the category is none.
+        DocumentError: the task exists, or there is no such source.
+    """
+    if task_id != slug(task_id):
+        raise UsageError(
+            "task-id-invalid",
+            f"expected an id such as {slug(task_id)}, found {task_id!r}",
+            hint="use small letters, digits and dashes",
+        )
+    if category not in set(Category):
+        raise UsageError(
+            "category-unknown",
+            f"expected one of {', '.join(Category)}, found {category!r}",
+            hint="choose with --category",
+        )
+    folder = fixtures / "tasks" / task_id
+    if folder.exists():
+        raise DocumentError(
+            "task-exists", f"expected no task {task_id}, found {folder}", hint="choose another id"
+        )
+    load_source(fixtures, source)
+    draft = Draft(task_id)
+    hidden = HIDDEN_OF[language].format(task_id.replace("-", "_"))
+    episodes = [_episode(number) for number in range(1, 11)]
+    fact = {
+        "id": "f1",
+        "kind": "selective",
+        "statement": FILL,
+        "supporting_event_ids": ["ep04-e01"],
+        "matchers": [FILL],
+    }
+    draft.documents = {
+        "task.json": card(
+            task_id,
+            FILL,
+            category=category,
+            source=source,
+            language=language,
+            runner=RUNNER_OF[language],
+        ),
+        "brief.json": brief(
+            task_id,
+            f"{FILL}: what an engineer would ask for. Say that something was agreed, never what.",
+            ("src/**",),
+            FORBIDDEN,
+        ),
+        "history.json": {"task_id": task_id, "episodes": episodes},
+        "key.json": {
+            "task_id": task_id,
+            "hidden_files": [{"path": hidden}],
+            "boundary": "process" if language == "python" else "in_process",
+            "fail_to_pass": [
+                {"id": f"{FILL}::capability", "group": "capability"},
+                {"id": f"{FILL}::memory", "group": "memory"},
+            ],
+            "gold_facts": [fact],
+            "relevant_files": [FILL],
+        },
+        "key/pass_to_pass.json": {"task_id": task_id, "pass_to_pass": [{"id": FILL}]},
+        "rehearsal/rehearsal.json": {
+            "task_id": task_id,
+            "facts": [{"id": "f1", "any_of": [[FILL]]}],
+        },
+    }
+    draft.texts = {f"rehearsal/{name}.patch": "" for name in ("reference", "natural", "overeager")}
+    draft.texts |= {
+        f"key/hidden/{hidden}": f"{FILL}\n",
+        "README.md": f"# {task_id}\n{FILL}: what must be remembered, and how each patch fails.\n",
+    }
+    files = draft.files()
+    write_files(folder, files)
+    return [f"{folder.name}/{name}" for name in sorted(files)]
+
+
+def _episode(number: int) -> dict[str, object]:
+    name, at = f"ep{number:02}", f"2026-01-{number:02}T09:00:00Z"
+    event = {"event_id": f"{name}-e01", "at": at, "role": "user", "text": FILL, "tool": None}
+    return {"episode_id": name, "started_at": at, "events": [event]}
