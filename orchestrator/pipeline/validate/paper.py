@@ -152,12 +152,12 @@ def leaks(task: LoadedTask, checkout: Checkout | None, layers: Sequence[bytes]) 
         f"{path} in the repository: the pinned checkout has one commit and no other ref"
         for path in extra
     ]
-    pinned = {line.strip() for e in checkout.entries for line in e.data.splitlines()}
+    pinned = b"\n".join(entry.data for entry in checkout.entries)
     secrets = {
         line.strip() for file in task.key.hidden_files for line in file.text.encode().splitlines()
     }
     secrets |= {line.strip() for line in added_lines(task.rehearsal.reference_patch.encode())}
-    telling = [line for line in secrets - pinned if len(line) >= MIN_LEAK_CHARS]
+    telling = [line for line in secrets if len(line) >= MIN_LEAK_CHARS and line not in pinned]
     for line in telling:
         if any(line in layer for layer in layers):
             problems.append(
