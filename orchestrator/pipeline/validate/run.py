@@ -103,6 +103,11 @@ def _own_layers(specs: tuple[ImageSpec, ImageSpec] | None) -> list[bytes]:
     return [data for data in layers.values() if isinstance(data, bytes)]
 
 
+def stage_for(task: LoadedTask, client: EngineClient, say: Say) -> Stage:
+    """Returns a task with its images made, ready to be played."""
+    return _stage(task, client, _images(task, client, say))
+
+
 def _stage(task: LoadedTask, client: EngineClient, specs: tuple[ImageSpec, ImageSpec]) -> Stage:
     task_pin = TaskPin(
         digests=task.digests,

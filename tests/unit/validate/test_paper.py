@@ -1,0 +1,255 @@
+"""A planted defect is caught by the check that is named for it, and the evidence says what to change."""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+import pytest
+
+from orchestrator.core.errors import DocumentError
+from orchestrator.core.places import fixtures_root
+from orchestrator.model.verdict import TestReport, TestStatus
+from orchestrator.pipeline.validate import paper, proofs
+from orchestrator.pipeline.validate.rehearse import Outcome, Stage
+from orchestrator.pipeline.validate.run import check_valid, merged_report, task_sha256, validate
+from orchestrator.sources.loader import list_tasks, load_task
+
+TASK = "ferrytimes-service-day"
+PAPER = {"v1-pins", "v7-hidden-tests", "v8-overlap", "v9-leaks", "v10-history", "v12-redaction"}
+
+
+@pytest.fixture
+def fixtures(tmp_path):
+    for part in (f"tasks/{TASK}", "sources", "vendored/ferrytimes"):
+        shutil.copytree(fixtures_root() / part, tmp_path / part)
+    return tmp_path
+
+
+def edit(fixtures, name, change):
+    path = fixtures / "tasks" / TASK / name
+    document = json.loads(path.read_bytes())
+    change(document)
+    path.write_text(json.dumps(document), encoding="utf-8")
+
+
+def failing(fixtures):
+    report = validate([load_task(fixtures, TASK)], None, lambda _: None, repeats=2)
+    return {c.name: c.evidence for c in report.tasks[0].checks if not c.ok and c.name in PAPER}
+
+
+def test_the_shipped_tasks_hold_every_check_on_paper():
+    tasks = [load_task(fixtures_root(), name) for name in list_tasks(fixtures_root())]
+    report = validate(tasks, None, lambda _: None, repeats=2)
+    wrong = {t.id: [c for c in t.checks if c.name in PAPER and not c.ok] for t in report.tasks}
+    assert {name: found for name, found in wrong.items() if found} == {}
+
+
+def text(n, value):
+    return lambda d: d["episodes"][n]["events"][0].update(text=value)
+
+
+DECISIVE = 8
+PROMPT = "brief.json"
+DEFECTS = [
+    ("v1-pins", "tree", "task.json", None),
+    ("v7-hidden-tests", "memory", "key.json", lambda d: [t.update(group="capability") for t in d["fail_to_pass"]]),
+    ("v7-hidden-tests", "capability", "key.json", lambda d: [t.update(group="memory") for t in d["fail_to_pass"]]),
+    ("v8-overlap", "gives fact", PROMPT, lambda d: d.update(prompt=d["prompt"] + " It is 04:30.")),
+    ("v8-overlap", "share", PROMPT, lambda d: d.update(prompt=d["prompt"] + " The operating date turns over.")),
+    ("v8-overlap", "words stand", PROMPT, lambda d: d.update(prompt="operating date agreement 19 march longer holds")),
+    ("v10-history", "episodes", "history.json", lambda d: d.update(episodes=d["episodes"][:9])),
+    ("v10-history", "do not say it", "key.json", lambda d: d["gold_facts"][0].update(matchers=["05:15"])),
+    ("v10-history", "superseded", "key.json", lambda d: d.update(stale_facts=[])),
+    ("v10-history", "names the hidden test", "history.json", text(0, "We test TestHiddenMailBoat.")),
+    ("v10-history", "failed", "history.json", lambda d: [e["tool"].update(exit_code=0) for x in d["episodes"] for e in x["events"] if e["tool"]]),
+    ("v12-redaction", "changes under redaction", "history.json", lambda d: [e.update(text=e["text"] + " Bearer abcdef0123456789abcdef01") for e in d["episodes"][DECISIVE]["events"]]),
+    ("v12-redaction", "secret", "history.json", lambda d: [e.update(text=e["text"].replace("Bearer pier7f0c9b21e4d8a6530b92", "none")) for x in d["episodes"] for e in x["events"]]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "says", "file", "change"), DEFECTS)
+def test_a_planted_defect_is_caught_by_its_check(fixtures, name, says, file, change):
+    assert failing(fixtures) == {}
+    if change is None:
+        (fixtures / "vendored/ferrytimes/fare.go").write_text("package ferrytimes\n")
+    else:
+        edit(fixtures, file, change)
+    found = failing(fixtures)
+    assert says in found[name]
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        ("func TestHiddenX(t *testing.T) { _ = time.Now() }\n", "time.Now("),
+        ("func TestHiddenX(t *testing.T) { _, _ = http.Get(x) }\n", "http.Get"),
+        ('import "math/rand"\n', "math/rand"),
+    ],
+)
+def test_a_hidden_test_that_asks_clock_chance_or_network_is_caught(fixtures, line, says):
+    path = fixtures / "tasks" / TASK / "key/hidden/serviceday_hidden_test.go"
+    path.write_text(path.read_text() + line)
+    assert says in failing(fixtures)["v7-hidden-tests"]
+
+
+def test_a_licence_that_is_not_on_the_list_is_caught(fixtures):
+    path = fixtures / "sources/ferrytimes.json"
+    path.write_text(path.read_text().replace("Apache-2.0", "AGPL-3.0"))
+    assert "AGPL-3.0" in failing(fixtures)["v1-pins"]
+
+
+def test_an_extra_ref_in_the_repository_is_caught(fixtures, monkeypatch):
+    from orchestrator.core.gittree import FileEntry
+
+    made = paper.repository_entries
+    extra = FileEntry(".git/refs/tags/v1", "100644", b"0" * 40)
+    monkeypatch.setattr(paper, "repository_entries", lambda c: (*made(c), extra))
+    assert "refs/tags/v1" in failing(fixtures)["v9-leaks"]
+
+
+def test_a_line_of_the_key_in_an_image_layer_is_caught():
+    task = load_task(fixtures_root(), TASK)
+    _, checkout = paper.pins(task)
+    telling = b"func TestHiddenMailBoat(t *testing.T)   { booked(t, time.March, 10, 4, 10, midnight(time.March, 9)) }"  # fmt: skip
+    assert paper.leaks(task, checkout, [b"nothing"]).ok
+    assert not paper.leaks(task, checkout, [b"x\n" + telling + b"\n"]).ok
+
+
+# --- proofs, over outcomes as containers give them ------------------------------------------------------
+
+
+def report(phase, statuses, **changes):
+    tests = tuple(TestStatus(id=i, status=s, n=1) for i, s in sorted(statuses.items()))
+    fields = {"runner": "go-test", "phase": phase, "compiled": True, "timed_out": False, "exit_code": 0, "tests": tests}  # fmt: skip
+    return TestReport.model_validate({**fields, **changes})
+
+
+@pytest.fixture
+def stage():
+    return Stage(None, load_task(fixtures_root(), TASK), None)  # type: ignore[arg-type]
+
+
+def outcome(stage, *, base=(), hidden_fail=(), container_ms=1000, **changes):
+    """An outcome in which everything passes but what is named."""
+    key = stage.task.key
+    first = {t.id: "fail" if t.id in base else "pass" for t in key.pass_to_pass}
+    second = {t.id: "fail" if t.id in hidden_fail else "pass" for t in key.card.fail_to_pass}
+    return Outcome(
+        report("pass_to_pass", first, **changes),
+        report("fail_to_pass", second),
+        None,  # type: ignore[arg-type]
+        container_ms,
+    )
+
+
+def idle(stage, **changes):
+    everything = [t.id for t in stage.task.key.card.fail_to_pass]
+    return outcome(stage, hidden_fail=everything, **changes)
+
+
+def some(stage, group):
+    return [t.id for t in stage.task.key.card.fail_to_pass if t.group == group][:1]
+
+
+def test_the_proofs_hold_for_outcomes_as_they_should_be(stage):
+    good, none = outcome(stage), idle(stage)
+    over = outcome(stage, base=[stage.task.key.pass_to_pass[0].id])
+    natural = outcome(stage, hidden_fail=some(stage, "memory"))
+    checks = [
+        proofs.base_suite(stage, [none] * 3),
+        proofs.no_op(stage, none),
+        proofs.reference(stage, [good] * 2, good),
+        proofs.guesses(stage, natural, over),
+        proofs.in_time([good]),
+    ]
+    assert [c.evidence for c in checks if not c.ok] == []
+
+
+def test_each_kind_of_bad_outcome_fails_the_check_named_for_it(stage):
+    good, none = outcome(stage), idle(stage)
+    first = stage.task.key.pass_to_pass[0].id
+    natural = outcome(stage, hidden_fail=some(stage, "memory"))
+    over = outcome(stage, base=[first])
+    lazy = outcome(stage, hidden_fail=some(stage, "capability") + some(stage, "memory"))
+    planted = {
+        "a base test that fails": proofs.base_suite(stage, [idle(stage, base=[first])] * 3),
+        "a flaky base suite": proofs.base_suite(stage, [none, none, idle(stage, base=[first])]),
+        "a vacuous hidden test": proofs.no_op(stage, outcome(stage)),
+        "a base suite broken from the start": proofs.no_op(stage, idle(stage, base=[first])),
+        "a reference that fails": proofs.reference(stage, [natural] * 2, natural),
+        "a flaky reference": proofs.reference(stage, [good, natural], good),
+        "a reference that half speed breaks": proofs.reference(stage, [good, good], natural),
+        "a fact that can be guessed": proofs.guesses(stage, good, over),
+        "a natural patch that does not do the job": proofs.guesses(stage, lazy, over),
+        "a natural patch that breaks the base suite": proofs.guesses(stage, over, over),
+        "a scope that nothing guards": proofs.guesses(stage, natural, good),
+        "an overeager patch that does not build": proofs.guesses(stage, natural, outcome(stage, base=[first], compiled=False, tests=())),
+        "a slow suite": proofs.in_time([outcome(stage, container_ms=60_000)] * 3),
+    }  # fmt: skip
+    assert [what for what, check in planted.items() if check.ok] == []
+    assert all(len(check.evidence) > 10 for check in planted.values())
+
+
+class _Blind(Stage):
+    def play(self, patch, *, limits=None):
+        return outcome(self)
+
+
+def test_a_blind_suite_is_caught():
+    task = load_task(fixtures_root(), TASK)
+    _, checkout = paper.pins(task)
+    blind = _Blind(None, task, None)  # type: ignore[arg-type]
+    found = proofs.live_source(blind, checkout.entries)
+    assert not found.ok
+    assert "another copy" in found.evidence
+
+
+# --- what plans make of it ------------------------------------------------------------------------------
+
+
+def recorded(*, ok):
+    task = load_task(fixtures_root(), TASK)
+    made = validate([task], None, lambda _: None, repeats=2)
+    checks = tuple(c.model_copy(update={"ok": True if ok else c.ok}) for c in made.tasks[0].checks)
+    entry = made.tasks[0].model_copy(update={"checks": checks, "ok": ok})
+    return task, made.model_copy(update={"tasks": (entry,)})
+
+
+def test_a_plan_carries_the_digest_of_a_valid_task_and_refuses_one_that_failed():
+    task, good = recorded(ok=True)
+    assert check_valid(task, good, official=True) == good.tasks[0].digest_sha256()
+    task, bad = recorded(ok=False)
+    with pytest.raises(DocumentError, match=r"v\d+-"):
+        check_valid(task, bad, official=False)
+
+
+def test_an_edited_task_has_no_validation_and_is_refused_officially(fixtures):
+    _, good = recorded(ok=True)
+    edit(fixtures, PROMPT, lambda d: d.update(prompt=d["prompt"] + " Thanks."))
+    edited = load_task(fixtures, TASK)
+    assert task_sha256(edited.digests) != good.tasks[0].task_sha256
+    assert check_valid(edited, good, official=False) is None
+    with pytest.raises(DocumentError, match="exactly these files"):
+        check_valid(edited, good, official=True)
+
+
+def test_a_report_keeps_the_entries_of_tasks_that_were_not_validated_now():
+    _, good = recorded(ok=True)
+    other = good.tasks[0].model_copy(update={"id": "other"})
+    both = merged_report(good.model_copy(update={"tasks": (other,)}), good)
+    assert [t.id for t in both.tasks] == [TASK, "other"]
+
+
+def test_without_an_engine_no_task_is_valid():
+    task = load_task(fixtures_root(), TASK)
+    made = validate([task], None, lambda _: None, repeats=2)
+    assert not made.tasks[0].ok
+    assert "not made" in {c.name: c.evidence for c in made.tasks[0].checks}["v5-reference"]
+
+
+def test_difficulty_ranks_the_decisive_event_among_all():
+    hard = paper.difficulty(load_task(fixtures_root(), TASK))
+    assert hard.events == 36
+    assert hard.fts5_rank is not None
+    assert 1 <= hard.fts5_rank <= hard.events
