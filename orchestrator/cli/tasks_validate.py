@@ -6,9 +6,13 @@
 from __future__ import annotations
 
 import argparse
+from typing import TYPE_CHECKING
 
 from orchestrator.cli import render
 from orchestrator.cli.live import Progress
+
+if TYPE_CHECKING:
+    from orchestrator.model.validation import ValidationReport
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -25,14 +29,25 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Validates and prints one line for each check."""
     from orchestrator.cli.tasks import fixtures_of
-    from orchestrator.core.errors import UsageError
     from orchestrator.core.files import write_atomic
     from orchestrator.pipeline.validate.run import REPORT, merged_report, read_report, validate
     from orchestrator.sandbox.engine import connect
     from orchestrator.sources.loader import list_tasks, load_task
 
+    _check(arguments)
     fixtures = fixtures_of(arguments)
-    names = arguments.tasks or list(list_tasks(fixtures))
+    tasks = [load_task(fixtures, name) for name in arguments.tasks or list_tasks(fixtures)]
+    client = None if arguments.paper else connect()
+    report = validate(tasks, client, Progress().say, repeats=arguments.repeats)
+    if arguments.write:
+        merged = merged_report(read_report(fixtures), report)
+        write_atomic(fixtures / REPORT, merged.canonical() + b"\n")
+    return _show(report, as_json=arguments.json, paper=arguments.paper)
+
+
+def _check(arguments: argparse.Namespace) -> None:
+    from orchestrator.core.errors import UsageError
+
     if not arguments.tasks and not arguments.all:
         raise UsageError(
             "tasks-not-given", "expected tasks or --all, found neither", hint="add --all"
@@ -49,34 +64,23 @@ def run(arguments: argparse.Namespace) -> int:
             "expected a whole validation for --write, found --paper",
             hint="leave --paper out",
         )
-    tasks = [load_task(fixtures, name) for name in names]
-    client = None if arguments.paper else connect()
-    report = validate(tasks, client, Progress().say, repeats=arguments.repeats)
-    if arguments.write:
-        write_atomic(
-            fixtures / REPORT, merged_report(read_report(fixtures), report).canonical() + b"\n"
-        )
-    relevant = [
-        (
-            task,
-            [
-                c
-                for c in task.checks
-                if not arguments.paper or not c.evidence.startswith("not made")
-            ],
-        )
+
+
+def _show(report: ValidationReport, *, as_json: bool, paper: bool) -> int:
+    """Prints the report; with `paper` the checks that were not made count for nothing."""
+    made = {
+        task.id: [c for c in task.checks if not paper or not c.evidence.startswith("not made")]
         for task in report.tasks
-    ]
-    failed = [task.id for task, checks in relevant if not all(c.ok for c in checks)]
-    if arguments.json:
+    }
+    failed = [name for name, checks in made.items() if not all(c.ok for c in checks)]
+    if as_json:
         render.document({**report.model_dump(mode="json"), "digest": report.digest_sha256()})
         return 1 if failed else 0
-    for task, checks in relevant:
-        render.row(f"{task.id}: {'not valid' if task.id in failed else 'valid'}")
+    for name, checks in made.items():
+        render.row(f"{name}: {'not valid' if name in failed else 'valid'}")
         for check in checks:
             render.row(f"  {'ok  ' if check.ok else 'FAIL'} {check.name:<16} {check.evidence}")
-    render.row(f"digest {report.digest_sha256()}")
-    render.text(
-        f"next: {'mend ' + failed[0] + ' as its lines say' if failed else 'memtrial plan --agent oracle --task-set full --out plan.json'}"
-    )
+    render.text(f"digest {report.digest_sha256()}")
+    after = "memtrial plan --agent oracle --task-set full --out plan.json"
+    render.text(f"next: {f'mend {failed[0]} as its lines say' if failed else after}")
     return 1 if failed else 0

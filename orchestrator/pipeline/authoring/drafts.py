@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -154,4 +154,49 @@ def brief(
         "allowed_paths": list(allowed),
         "forbidden_paths": list(forbidden),
         "limits": LIMITS,
+    }
+
+
+def without_history(
+    task_id: str,
+    *,
+    hidden: Iterable[str],
+    wanted: Iterable[str],
+    base: Iterable[str],
+    relevant: Iterable[str],
+) -> dict[str, dict[str, Any]]:
+    """Returns key, history and rehearsal of an imported task that has neither history nor facts."""
+    event = {
+        "event_id": "ep01-e01",
+        "at": "2000-01-01T00:00:00Z",
+        "role": "user",
+        "text": "Imported without a history.",
+        "tool": None,
+    }
+    fact = {
+        "id": "f1",
+        "kind": "selective",
+        "statement": "To be written.",
+        "supporting_event_ids": ["ep01-e01"],
+        "matchers": ["to be written"],
+    }
+    episode = {"episode_id": "ep01", "started_at": event["at"], "events": [event]}
+    return {
+        "history.json": {"task_id": task_id, "episodes": [episode]},
+        "key.json": {
+            "task_id": task_id,
+            "hidden_files": [{"path": path} for path in sorted(hidden)],
+            "boundary": "in_process",
+            "fail_to_pass": [{"id": n, "group": "capability"} for n in sorted(set(wanted))],
+            "gold_facts": [fact],
+            "relevant_files": list(relevant),
+        },
+        "key/pass_to_pass.json": {
+            "task_id": task_id,
+            "pass_to_pass": [{"id": name} for name in sorted(set(base))],
+        },
+        "rehearsal/rehearsal.json": {
+            "task_id": task_id,
+            "facts": [{"id": "f1", "any_of": [["to be written"]]}],
+        },
     }

@@ -13,11 +13,19 @@ from typing import Any
 from orchestrator.core.errors import DocumentError
 from orchestrator.core.files import read_confined
 from orchestrator.model.imported import ImportedTask
-from orchestrator.pipeline.authoring.drafts import FORBIDDEN, Draft, brief, card, slug
+from orchestrator.pipeline.authoring.drafts import (
+    FORBIDDEN,
+    Draft,
+    brief,
+    card,
+    slug,
+    without_history,
+)
 from orchestrator.pipeline.authoring.remem import Refusal, unittest_ids
 
 SCHEMA = "1.4"
 MAX_BYTES = 4 * 1024 * 1024
+NO_REPOSITORY = frozenset({"Dockerfile", "docker-compose.yaml", ".dockerignore"})
 TABLES: dict[str, frozenset[str]] = {
     "": frozenset(
         [
@@ -81,38 +89,13 @@ def _import(folder: Path) -> tuple[Draft, dict[str, bytes], ImportedTask]:
     prompt = _text(folder, "instruction.md").strip()
     if not prompt:
         raise Refusal("instruction.md: expected a prompt, found none")
-    files = {
-        p: d
-        for p, d in _below(folder, "environment").items()
-        if p not in {"Dockerfile", "docker-compose.yaml", ".dockerignore"}
-    }
-    if not files:
-        raise Refusal(
-            "environment: expected the repository's files, found only a Dockerfile: its steps are not followed"
-        )
-    hidden = {
-        f"tests/{p}": d.decode("utf-8", "strict")
-        for p, d in _below(folder, "tests").items()
-        if p.endswith(".py")
-    }
-    wanted = [name for path, text in hidden.items() for name in unittest_ids(path, text)]
-    if not wanted:
-        raise Refusal(
-            "tests: expected Python test files, found none; other suites cannot be judged from test.sh"
-        )
+    files, visible = _repository(folder)
+    hidden, wanted = _hidden(folder)
     clash = sorted(set(hidden) & set(files))
     if clash:
         raise Refusal(
             f"{clash[0]}: expected a hidden test to be a new file, found it in environment too"
         )
-    visible = [
-        n
-        for p, d in files.items()
-        if _is_test(p)
-        for n in unittest_ids(p, d.decode("utf-8", "replace"))
-    ]
-    if not visible:
-        raise Refusal("environment: expected a visible Python test for the base suite, found none")
     task_id = slug(str(settings["task"]["name"]))
     draft = _draft(
         task_id,
@@ -125,11 +108,7 @@ def _import(folder: Path) -> tuple[Draft, dict[str, bytes], ImportedTask]:
     )
     report = ImportedTask(
         id=task_id,
-        kept=(
-            "instruction.md",
-            "environment files, as repository",
-            "Python tests, as hidden tests",
-        ),
+        kept=("instruction.md", "environment files, as repository", "Python tests, as hidden ones"),
         changed=(
             *changed,
             "test.sh is not run: pytest runs the hidden files",
@@ -141,6 +120,35 @@ def _import(folder: Path) -> tuple[Draft, dict[str, bytes], ImportedTask]:
         ),
     )
     return draft, files, report
+
+
+def _repository(folder: Path) -> tuple[dict[str, bytes], list[str]]:
+    """Returns the files of `environment/` and the ids of the visible tests among them."""
+    files = {p: d for p, d in _below(folder, "environment").items() if p not in NO_REPOSITORY}
+    if not files:
+        raise Refusal(
+            "environment: expected the repository's files, found only a Dockerfile: its steps are not followed"
+        )
+    texts = {p: d.decode("utf-8", "replace") for p, d in files.items() if _is_test(p)}
+    visible = [name for path, text in texts.items() for name in unittest_ids(path, text)]
+    if not visible:
+        raise Refusal("environment: expected a visible Python test for the base suite, found none")
+    return files, visible
+
+
+def _hidden(folder: Path) -> tuple[dict[str, str], list[str]]:
+    """Returns the Python files of `tests/` and the ids of their tests."""
+    hidden = {
+        f"tests/{p}": d.decode("utf-8", "replace")
+        for p, d in _below(folder, "tests").items()
+        if p.endswith(".py")
+    }
+    wanted = [name for path, text in hidden.items() for name in unittest_ids(path, text)]
+    if not wanted:
+        raise Refusal(
+            "tests: expected Python test files, found none; other suites cannot be judged from test.sh"
+        )
+    return hidden, wanted
 
 
 def _settings(folder: Path) -> dict[str, Any]:
@@ -230,60 +238,22 @@ def _draft(
     visible: list[str],
     files: dict[str, bytes],
 ) -> Draft:
-    draft = Draft(task_id)
-    runner = {
-        "kind": "pytest",
-        "source_roots": ["."],
-        "test_paths": sorted(p for p in files if _is_test(p)),
-        "timeout_s": 600,
-    }
-    event = {
-        "event_id": "ep01-e01",
-        "at": "2000-01-01T00:00:00Z",
-        "role": "user",
-        "text": "Imported without a history.",
-        "tool": None,
-    }
-    fact = {
-        "id": "f1",
-        "kind": "selective",
-        "statement": "To be written.",
-        "supporting_event_ids": ["ep01-e01"],
-        "matchers": ["to be written"],
-    }
+    tests = sorted(p for p in files if _is_test(p))
+    runner = {"kind": "pytest", "source_roots": ["."], "test_paths": tests, "timeout_s": 600}
     sources = sorted(p for p in files if p.endswith(".py") and not _is_test(p)) or sorted(files)
-    title = str(settings["task"].get("description") or task_id)
-    draft.documents = {
-        "task.json": card(
-            task_id,
-            title,
-            category="workstream_continuity",
-            source=task_id,
-            language="python",
-            runner=runner,
-        ),
-        "brief.json": brief(task_id, prompt, ("**",), (*FORBIDDEN, *runner["test_paths"])),  # type: ignore[misc]
-        "history.json": {
-            "task_id": task_id,
-            "episodes": [{"episode_id": "ep01", "started_at": event["at"], "events": [event]}],
-        },
-        "key.json": {
-            "task_id": task_id,
-            "hidden_files": [{"path": path} for path in sorted(hidden)],
-            "boundary": "in_process",
-            "fail_to_pass": [{"id": name, "group": "capability"} for name in wanted],
-            "gold_facts": [fact],
-            "relevant_files": sources[:5],
-        },
-        "key/pass_to_pass.json": {
-            "task_id": task_id,
-            "pass_to_pass": [{"id": n} for n in sorted(visible)],
-        },
-        "rehearsal/rehearsal.json": {
-            "task_id": task_id,
-            "facts": [{"id": "f1", "any_of": [["to be written"]]}],
-        },
-    }
+    draft = Draft(
+        task_id,
+        without_history(task_id, hidden=hidden, wanted=wanted, base=visible, relevant=sources[:5]),
+    )
+    draft.documents["task.json"] = card(
+        task_id,
+        str(settings["task"].get("description") or task_id),
+        category="workstream_continuity",
+        source=task_id,
+        language="python",
+        runner=runner,
+    )
+    draft.documents["brief.json"] = brief(task_id, prompt, ("**",), (*FORBIDDEN, *tests))
     draft.texts = {f"key/hidden/{path}": text for path, text in hidden.items()}
     draft.texts |= {f"rehearsal/{n}.patch": "" for n in ("reference", "natural", "overeager")}
     draft.texts["README.md"] = (

@@ -74,57 +74,16 @@ def import_task(raw: Any, files: dict[str, str]) -> tuple[Draft | None, Imported
 
 
 def _import(raw: Any, files: dict[str, str]) -> tuple[Draft, ImportedTask]:
-    if not isinstance(raw, dict) or not isinstance(raw.get("score"), dict):
-        raise Refusal("task: expected an object with a score")
-    unknown = sorted({*raw} - TASK_FIELDS) + sorted({*raw["score"]} - SCORE_FIELDS)
-    if unknown:
-        raise Refusal(f"{unknown[0]}: expected no unknown field")
+    hidden = _checked(raw)
     task_id = slug(str(raw["id"]))
-    hidden = raw["score"].get("hidden_files")
-    if not isinstance(hidden, dict) or not hidden:
-        raise Refusal("score.hidden_files: expected texts by path, found none")
-    if raw.get("category") not in set(Category):
-        raise Refusal(f"category: expected one of the eight, found {raw.get('category')!r}")
     tests = [name for path, text in hidden.items() for name in unittest_ids(path, text)]
     if not tests:
         raise Refusal("score.hidden_files: expected test methods, found none")
-    base = [
-        n
-        for path, text in files.items()
-        if path.startswith("tests/")
-        for n in unittest_ids(path, text)
-    ]
-    draft = Draft(task_id)
+    visible = {path: text for path, text in files.items() if path.startswith("tests/")}
+    base = [name for path, text in visible.items() for name in unittest_ids(path, text)]
     episodes, notes = _episodes(raw.get("history_episodes"))
-    draft.documents = {
-        "task.json": card(
-            task_id,
-            task_id.replace("-", " "),
-            category=raw["category"],
-            source=SOURCE,
-            language="python",
-            runner=RUNNER,
-        ),
-        "brief.json": brief(
-            task_id,
-            str(raw["prompt"]),
-            tuple(p for p in raw["allowed_paths"] if p != "tests"),
-            (*FORBIDDEN, *raw["forbidden_paths"]),
-        ),
-        "history.json": {"task_id": task_id, "episodes": episodes},
-        "key.json": _key(task_id, raw, tests, hidden),
-        "key/pass_to_pass.json": {
-            "task_id": task_id,
-            "pass_to_pass": [{"id": n} for n in sorted(base)],
-        },
-        "rehearsal/rehearsal.json": {
-            "task_id": task_id,
-            "facts": [
-                {"id": f"f{i}", "any_of": [[e["text"][:60]]]}
-                for i, e in enumerate(_events(episodes), 1)
-            ],
-        },
-    }
+    draft = Draft(task_id, _documents(raw, task_id, episodes, base))
+    draft.documents["key.json"] = _key(task_id, raw, tests, hidden)
     draft.texts = {f"key/hidden/{path}": text for path, text in hidden.items()}
     draft.texts |= {f"rehearsal/{n}.patch": "" for n in ("reference", "natural", "overeager")}
     draft.texts["README.md"] = (
@@ -141,6 +100,55 @@ def _import(raw: Any, files: dict[str, str]) -> tuple[Draft, ImportedTask]:
         to_do=("write rehearsal patches: reference, natural and overeager", "add capability tests"),
     )
     return draft, report
+
+
+def _checked(raw: Any) -> dict[str, str]:
+    """Checks a task's fields and returns its hidden files."""
+    if not isinstance(raw, dict) or not isinstance(raw.get("score"), dict):
+        raise Refusal("task: expected an object with a score")
+    unknown = sorted({*raw} - TASK_FIELDS) + sorted({*raw["score"]} - SCORE_FIELDS)
+    if unknown:
+        raise Refusal(f"{unknown[0]}: expected no unknown field")
+    hidden = raw["score"].get("hidden_files")
+    if not isinstance(hidden, dict) or not hidden:
+        raise Refusal("score.hidden_files: expected texts by path, found none")
+    if raw.get("category") not in set(Category):
+        raise Refusal(f"category: expected one of the eight, found {raw.get('category')!r}")
+    for name in ("id", "prompt", "allowed_paths", "forbidden_paths"):
+        if name not in raw:
+            raise Refusal(f"{name}: expected it, found none")
+    return dict(hidden)
+
+
+def _documents(
+    raw: dict[str, Any], task_id: str, episodes: list[dict[str, Any]], base: list[str]
+) -> dict[str, dict[str, Any]]:
+    facts = [
+        {"id": f"f{i}", "any_of": [[event["text"][:60]]]}
+        for i, event in enumerate(_events(episodes), 1)
+    ]
+    return {
+        "task.json": card(
+            task_id,
+            task_id.replace("-", " "),
+            category=raw["category"],
+            source=SOURCE,
+            language="python",
+            runner=RUNNER,
+        ),
+        "brief.json": brief(
+            task_id,
+            str(raw["prompt"]),
+            tuple(p for p in raw["allowed_paths"] if p != "tests"),
+            (*FORBIDDEN, *raw["forbidden_paths"]),
+        ),
+        "history.json": {"task_id": task_id, "episodes": episodes},
+        "key/pass_to_pass.json": {
+            "task_id": task_id,
+            "pass_to_pass": [{"id": name} for name in sorted(base)],
+        },
+        "rehearsal/rehearsal.json": {"task_id": task_id, "facts": facts},
+    }
 
 
 def unittest_ids(path: str, text: str) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from orchestrator.core.errors import DocumentError, UsageError
 from orchestrator.model.task import Category
@@ -54,42 +55,34 @@ def scaffold(
             "task-exists", f"expected no task {task_id}, found {folder}", hint="choose another id"
         )
     load_source(fixtures, source)
-    draft = Draft(task_id)
     hidden = HIDDEN_OF[language].format(task_id.replace("-", "_"))
-    episodes = [_episode(number) for number in range(1, 11)]
-    fact = {
-        "id": "f1",
-        "kind": "selective",
-        "statement": FILL,
-        "supporting_event_ids": ["ep04-e01"],
-        "matchers": [FILL],
-    }
-    draft.documents = {
-        "task.json": card(
-            task_id,
-            FILL,
-            category=category,
-            source=source,
-            language=language,
-            runner=RUNNER_OF[language],
-        ),
-        "brief.json": brief(
-            task_id,
-            f"{FILL}: what an engineer would ask for. Say that something was agreed, never what.",
-            ("src/**",),
-            FORBIDDEN,
-        ),
-        "history.json": {"task_id": task_id, "episodes": episodes},
-        "key.json": {
+    draft = Draft(task_id, _documents(task_id))
+    draft.documents["task.json"] = card(
+        task_id,
+        FILL,
+        category=category,
+        source=source,
+        language=language,
+        runner=RUNNER_OF[language],
+    )
+    draft.documents["key.json"] = _key(task_id, hidden, language)
+    draft.texts = {f"rehearsal/{name}.patch": "" for name in ("reference", "natural", "overeager")}
+    draft.texts[f"key/hidden/{hidden}"] = f"{FILL}\n"
+    draft.texts["README.md"] = (
+        f"# {task_id}\n{FILL}: what must be remembered, and how each patch fails.\n"
+    )
+    files = draft.files()
+    write_files(folder, files)
+    return [f"{folder.name}/{name}" for name in sorted(files)]
+
+
+def _documents(task_id: str) -> dict[str, dict[str, Any]]:
+    prompt = f"{FILL}: what an engineer would ask for. Say that something was agreed, never what."
+    return {
+        "brief.json": brief(task_id, prompt, ("src/**",), FORBIDDEN),
+        "history.json": {
             "task_id": task_id,
-            "hidden_files": [{"path": hidden}],
-            "boundary": "process" if language == "python" else "in_process",
-            "fail_to_pass": [
-                {"id": f"{FILL}::capability", "group": "capability"},
-                {"id": f"{FILL}::memory", "group": "memory"},
-            ],
-            "gold_facts": [fact],
-            "relevant_files": [FILL],
+            "episodes": [_episode(number) for number in range(1, 11)],
         },
         "key/pass_to_pass.json": {"task_id": task_id, "pass_to_pass": [{"id": FILL}]},
         "rehearsal/rehearsal.json": {
@@ -97,14 +90,27 @@ def scaffold(
             "facts": [{"id": "f1", "any_of": [[FILL]]}],
         },
     }
-    draft.texts = {f"rehearsal/{name}.patch": "" for name in ("reference", "natural", "overeager")}
-    draft.texts |= {
-        f"key/hidden/{hidden}": f"{FILL}\n",
-        "README.md": f"# {task_id}\n{FILL}: what must be remembered, and how each patch fails.\n",
+
+
+def _key(task_id: str, hidden: str, language: str) -> dict[str, Any]:
+    fact = {
+        "id": "f1",
+        "kind": "selective",
+        "statement": FILL,
+        "supporting_event_ids": ["ep04-e01"],
+        "matchers": [FILL],
     }
-    files = draft.files()
-    write_files(folder, files)
-    return [f"{folder.name}/{name}" for name in sorted(files)]
+    return {
+        "task_id": task_id,
+        "hidden_files": [{"path": hidden}],
+        "boundary": "process" if language == "python" else "in_process",
+        "fail_to_pass": [
+            {"id": f"{FILL}::capability", "group": "capability"},
+            {"id": f"{FILL}::memory", "group": "memory"},
+        ],
+        "gold_facts": [fact],
+        "relevant_files": [FILL],
+    }
 
 
 def _episode(number: int) -> dict[str, object]:

@@ -16,7 +16,14 @@ from orchestrator.core.gittree import tree_id
 from orchestrator.core.strictjson import parse_json
 from orchestrator.model.imported import ImportedTask
 from orchestrator.model.source import Expected, GitSource
-from orchestrator.pipeline.authoring.drafts import FORBIDDEN, Draft, brief, card, slug
+from orchestrator.pipeline.authoring.drafts import (
+    FORBIDDEN,
+    Draft,
+    brief,
+    card,
+    slug,
+    without_history,
+)
 from orchestrator.pipeline.authoring.remem import Refusal
 from orchestrator.sources.checkout import commit_id
 from orchestrator.sources.patching import texts_after
@@ -99,35 +106,38 @@ def _import(row: Any, cache: Path, upstream: str) -> tuple[Draft, GitSource, Imp
         wanted=[junit_id(n) for n in wanted],
         base=base,
     )
-    changed = [
-        "hints_text is left out: it tells the answer",
-        "hidden test files are left out of the checkout: " + ", ".join(sorted(hidden)),
-    ]
-    changed += (
-        [f"{len(lost)} ids of PASS_TO_PASS are cut at a bracket and left out, first {lost[0]!r}"]
-        if lost
-        else []
-    )
-    changed += (
-        [f"{len(inside)} tests of PASS_TO_PASS stand in hidden files and are left out"]
-        if inside
-        else []
-    )
-    changed += [
-        f"{name} is not used: memtrial makes its own images and reads reports itself"
-        for name in ("image", "eval_script", "log_parser")
-        if row.get(name)
-    ]
     report = ImportedTask(
         id=task_id,
         kept=("problem_statement", "FAIL_TO_PASS", "PASS_TO_PASS", "gold patch, as rehearsal"),
-        changed=tuple(changed),
+        changed=tuple(_changed(row, hidden, lost, inside)),
         to_do=(
             "write a history of 10 to 30 episodes and the facts in it: this row has none, so it measures no memory",
             "write natural.patch and overeager.patch, and sort the tests into capability and memory",
         ),
     )
     return draft, source, report
+
+
+def _changed(
+    row: dict[str, Any], hidden: dict[str, str], lost: list[str], inside: list[str]
+) -> list[str]:
+    changed = [
+        "hints_text is left out: it tells the answer",
+        "hidden test files are left out of the checkout: " + ", ".join(sorted(hidden)),
+    ]
+    if lost:
+        changed.append(
+            f"{len(lost)} ids of PASS_TO_PASS are cut at a bracket and left out, first {lost[0]!r}"
+        )
+    if inside:
+        changed.append(
+            f"{len(inside)} tests of PASS_TO_PASS stand in hidden files and are left out"
+        )
+    return changed + [
+        f"{name} is not used: memtrial makes its own images and reads reports itself"
+        for name in ("image", "eval_script", "log_parser")
+        if row.get(name)
+    ]
 
 
 def _check_fields(row: Any) -> None:
@@ -227,58 +237,30 @@ def _draft(
     wanted: list[str],
     base: list[str],
 ) -> Draft:
-    draft = Draft(task_id)
     runner = {
         "kind": "pytest",
         "source_roots": ["."],
         "test_paths": test_paths or ["tests"],
         "timeout_s": 1800,
     }
-    event = {
-        "event_id": "ep01-e01",
-        "at": "2000-01-01T00:00:00Z",
-        "role": "user",
-        "text": "Imported without a history.",
-        "tool": None,
-    }
-    fact = {
-        "id": "f1",
-        "kind": "selective",
-        "statement": "To be written.",
-        "supporting_event_ids": ["ep01-e01"],
-        "matchers": ["to be written"],
-    }
     touched = re.findall(r"^\+\+\+ b/(\S+)", row["patch"], re.MULTILINE)
-    draft.documents = {
-        "task.json": card(
-            task_id,
-            task_id,
-            category="workstream_continuity",
-            source=source.id,
-            language="python",
-            runner=runner,
+    draft = Draft(
+        task_id,
+        without_history(
+            task_id, hidden=hidden, wanted=wanted, base=base, relevant=touched or ["setup.py"]
         ),
-        "brief.json": brief(
-            task_id, row["problem_statement"], ("**",), (*FORBIDDEN, *sorted(hidden))
-        ),
-        "history.json": {
-            "task_id": task_id,
-            "episodes": [{"episode_id": "ep01", "started_at": event["at"], "events": [event]}],
-        },
-        "key.json": {
-            "task_id": task_id,
-            "hidden_files": [{"path": path} for path in sorted(hidden)],
-            "boundary": "in_process",
-            "fail_to_pass": [{"id": name, "group": "capability"} for name in sorted(set(wanted))],
-            "gold_facts": [fact],
-            "relevant_files": touched or ["setup.py"],
-        },
-        "key/pass_to_pass.json": {"task_id": task_id, "pass_to_pass": [{"id": n} for n in base]},
-        "rehearsal/rehearsal.json": {
-            "task_id": task_id,
-            "facts": [{"id": "f1", "any_of": [["to be written"]]}],
-        },
-    }
+    )
+    draft.documents["task.json"] = card(
+        task_id,
+        task_id,
+        category="workstream_continuity",
+        source=source.id,
+        language="python",
+        runner=runner,
+    )
+    draft.documents["brief.json"] = brief(
+        task_id, row["problem_statement"], ("**",), (*FORBIDDEN, *sorted(hidden))
+    )
     draft.texts = {f"key/hidden/{path}": text for path, text in hidden.items()}
     draft.texts |= {
         "rehearsal/reference.patch": row["patch"],

@@ -8,9 +8,11 @@ import pytest
 
 from orchestrator.cli.main import main
 from orchestrator.core.errors import DocumentError, UsageError
-from orchestrator.pipeline import setup
+from orchestrator.core.places import fixtures_root
+from orchestrator.pipeline import imaging, setup
 from orchestrator.pipeline.options import PlanRequest
 from orchestrator.pipeline.plan import choose
+from orchestrator.sources.loader import load_task
 from tests.unit.pipeline.conftest import ROOT
 
 
@@ -83,8 +85,10 @@ def test_an_official_plan_takes_no_base_but_the_locked_one(monkeypatch, fixtures
         asked.append(official)
         raise UsageError("stop", "far enough", hint="none")
 
-    monkeypatch.setattr(setup, "ensure_base", base)
+    monkeypatch.setattr(imaging, "ensure_base", base)
     monkeypatch.setattr(setup, "choose", lambda *_, **__: None)
+    task = load_task(fixtures_root(), "depotfeed-returns")
+    monkeypatch.setattr(setup, "build_plan", lambda *_, image_pins, **__: image_pins(task))
     for phase in ("local", "official"):
         with pytest.raises(UsageError, match="far enough"):
             setup.make_plan(PlanRequest(agents=("noop",), phase=phase), print, offline=True)

@@ -60,7 +60,7 @@ def maker(images, tmp_path, *, locks=(), said=None):
 
 
 def test_a_layer_is_the_same_each_time_and_the_second_time_comes_from_the_cache(images, tmp_path):
-    said = []
+    said: list[str] = []
     first = maker(images, tmp_path, said=said).layers("plain", "a" * 64, (BASE,))
     again = maker(images, tmp_path, said=said).layers("plain", "a" * 64, (BASE,))
     other = maker(images, tmp_path / "elsewhere" if (tmp_path / "elsewhere").mkdir() is None else tmp_path).layers("plain", "a" * 64, (BASE,))  # fmt: skip

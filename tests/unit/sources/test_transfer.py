@@ -24,8 +24,11 @@ def export(tmp_path):
 
 def test_what_was_exported_is_in_the_other_cache_and_verified(export, tmp_path):
     import_cache(export, tmp_path / "other")
-    assert cached(tmp_path / "other", SHA_A).read_bytes() == b"a"
-    assert cached(tmp_path / "other", SHA_B).name == "b.deb"
+    found = [cached(tmp_path / "other", sha256) for sha256 in (SHA_A, SHA_B)]
+    assert [path and (path.name, path.read_bytes()) for path in found] == [
+        ("a.tgz", b"a"),
+        ("b.deb", b"b"),
+    ]
 
 
 def test_a_changed_file_refuses_the_whole_import(export, tmp_path):

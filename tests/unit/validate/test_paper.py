@@ -101,8 +101,8 @@ def test_a_licence_that_is_not_on_the_list_is_caught(fixtures):
 
 def test_an_extra_ref_in_the_repository_is_caught(fixtures, monkeypatch):
     from orchestrator.core.gittree import FileEntry
+    from orchestrator.sources.checkout import repository_entries as made
 
-    made = paper.repository_entries
     extra = FileEntry(".git/refs/tags/v1", "100644", b"0" * 40)
     monkeypatch.setattr(paper, "repository_entries", lambda c: (*made(c), extra))
     assert "refs/tags/v1" in failing(fixtures)["v9-leaks"]
@@ -200,6 +200,7 @@ def test_a_blind_suite_is_caught():
     task = load_task(fixtures_root(), TASK)
     _, checkout = paper.pins(task)
     blind = _Blind(None, task, None)  # type: ignore[arg-type]
+    assert checkout is not None
     found = proofs.live_source(blind, checkout.entries)
     assert not found.ok
     assert "another copy" in found.evidence
