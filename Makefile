@@ -1,6 +1,6 @@
 # Thin targets: each calls one command. `make` alone prints this list.
 .DEFAULT_GOAL := help
-.PHONY: help setup engine images smoke test check bench clean schemas wheel proof-leakscan proof-evidence proof-interop proof-pythons bench-gateway fuzz-gateway proof-hostile-neighbours
+.PHONY: help setup engine images smoke test check pack bench clean schemas wheel proof-leakscan proof-evidence proof-interop proof-pythons bench-gateway fuzz-gateway proof-hostile-neighbours
 MEMTRIAL := .venv/bin/memtrial
 PYTHON_VENV := .venv/bin/python
 export PYTHONDONTWRITEBYTECODE := 1
@@ -37,6 +37,9 @@ bench-gateway: setup ## Measure what the gateway adds to model calls, as ratios;
 
 fuzz-gateway: setup ## Fuzz the gateway for longer than the tests do
 	@MEMTRIAL_FUZZ_EXAMPLES=2000 $(PYTHON_VENV) -m pytest -q tests/unit/gateway/test_fuzz.py
+
+pack: setup ## Validate every task: base suites, references, guesses, leaks (offline once set up)
+	@$(MEMTRIAL) tasks validate --all
 
 bench: setup ## Measure what memtrial adds to the bare container steps, as a ratio
 	@$(PYTHON_VENV) bench/overhead.py

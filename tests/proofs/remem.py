@@ -120,7 +120,7 @@ def patch_of(folder: Path, paths: tuple[str, ...]) -> str:
 def main() -> int:
     """Imports, plays, prints."""
     client = connect()
-    results = []
+    results: list[dict[str, object]] = []
     with tempfile.TemporaryDirectory() as name:
         pack = Path(name) / "pack"
         report = import_tasks("remem-pack", Path(sys.argv[1]), pack)
