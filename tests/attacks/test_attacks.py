@@ -13,7 +13,8 @@ from orchestrator.model.plan import TaskPin
 from orchestrator.pipeline.arena import TASK, arena_plan
 from orchestrator.pipeline.attack import Arena
 from orchestrator.pipeline.guards import host_canary
-from orchestrator.pipeline.setup import _shared_images, benches
+from orchestrator.pipeline.imaging import shared_images
+from orchestrator.pipeline.setup import benches
 from orchestrator.protocols import Sandbox, VerifyJob, VerifyOutcome
 from orchestrator.sandbox.adapter import DockerSandbox
 from orchestrator.sandbox.engine import connect
@@ -95,7 +96,7 @@ def test_an_attack_succeeds_where_its_defence_is_off(
         folder=tmp_path,
         card=attack.card,
         client=client,
-        shared_images=lambda: _shared_images(client, lambda _: None),
+        shared_images=lambda: shared_images(client, (), lambda _: None).python,
         checkout=checkout,
         sandbox=real,
     )
