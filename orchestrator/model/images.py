@@ -59,6 +59,7 @@ class Written(Closed):
 
     path: Text
     text: str
+    executable: bool = False
 
 
 class Compiled(Closed):
@@ -78,7 +79,6 @@ class ToolchainRecipe(Document):
     exclude: tuple[Text, ...] = ()
     links: tuple[Linked, ...] = ()
     files: tuple[Written, ...] = ()
-    environment: dict[str, str] = Field(default_factory=dict)
     compiled: Compiled | None = None
 
 

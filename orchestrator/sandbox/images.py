@@ -68,11 +68,6 @@ class ImageSet:
             "verifier": self.verifier,
         }
 
-    @property
-    def environment(self) -> Mapping[str, str]:
-        """Python needs no environment beyond the shared one."""
-        return {}
-
 
 class RolePair(Protocol):
     """The two images of a language that a task's images stand on."""
@@ -84,10 +79,6 @@ class RolePair(Protocol):
     @property
     def verifier(self) -> ImageSpec:
         """What harvester and verifier are made from."""
-
-    @property
-    def environment(self) -> Mapping[str, str]:
-        """The language's own environment variables."""
 
 
 def architecture() -> str:
@@ -106,11 +97,8 @@ def architecture() -> str:
     return ARCHITECTURES[machine]
 
 
-def container_config(environment: Mapping[str, str] | None = None) -> dict[str, object]:
-    """Returns the config that all images share, with a language's own environment if it has one.
-
-    No task, condition or run is named in it.
-    """
+def container_config() -> dict[str, object]:
+    """Returns the config that all images share. No task, condition or run is named in it."""
     return {
         "User": "10001:10001",
         "WorkingDir": "/work",
@@ -120,7 +108,6 @@ def container_config(environment: Mapping[str, str] | None = None) -> dict[str, 
             "LANG=C.UTF-8",
             "PYTHONDONTWRITEBYTECODE=1",
             f"PYTHONPATH=/{PREFIX}/python",
-            *(f"{name}={value}" for name, value in sorted((environment or {}).items())),
         ],
         "Labels": {"memtrial": "image"},
     }
@@ -199,7 +186,7 @@ def task_images(shared: RolePair, checkout: Iterable[FileEntry]) -> tuple[ImageS
         FileEntry(f"{PREFIX}/checkout/{entry.path}", entry.mode, entry.data) for entry in checkout
     )
     arch = architecture()
-    config = container_config(shared.environment)
+    config = container_config()
     return (
         make_image((*shared.agent.layers, layer), architecture=arch, container=config),
         make_image((*shared.verifier.layers, layer), architecture=arch, container=config),

@@ -6,7 +6,6 @@ them once. Writes what `Maker` writes.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -30,7 +29,6 @@ class LanguageImages:
     toolchain: ImageSpec
     agent: ImageSpec
     verifier: ImageSpec
-    environment: Mapping[str, str]
 
     def named(self) -> dict[str, ImageSpec]:
         """Returns the images by name."""
@@ -41,9 +39,9 @@ class LanguageImages:
         }
 
 
-def image_of(layers: tuple[Layer, ...], environment: Mapping[str, str]) -> ImageSpec:
-    """Returns the image of some layers with a language's environment."""
-    return make_image(layers, architecture=architecture(), container=container_config(environment))
+def image_of(layers: tuple[Layer, ...]) -> ImageSpec:
+    """Returns the image of some layers. A language adds no environment: what an arm holds is declared."""
+    return make_image(layers, architecture=architecture(), container=container_config())
 
 
 def assemble_language(base: Base, images: Path, name: str, maker: Maker) -> LanguageImages:
@@ -60,11 +58,9 @@ def assemble_language(base: Base, images: Path, name: str, maker: Maker) -> Lang
             hint="leave tasks of this language out with --task, or use an x86-64 machine",
         )
     layers = (base.layer, *maker.layers(name, recipe_sha256(images, name), (base.layer,)))
-    environment = recipe.environment
     return LanguageImages(
         name=name,
-        toolchain=image_of(layers, environment),
-        agent=image_of((*layers, program_layer(images, "agent")), environment),
-        verifier=image_of((*layers, program_layer(images, "verifier")), environment),
-        environment=environment,
+        toolchain=image_of(layers),
+        agent=image_of((*layers, program_layer(images, "agent"))),
+        verifier=image_of((*layers, program_layer(images, "verifier"))),
     )

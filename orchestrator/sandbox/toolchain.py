@@ -79,7 +79,7 @@ class Maker:
     locks: Sequence[ImageLock]
     say: Say
     folders: Mapping[str, int]
-    image_of: Callable[[tuple[Layer, ...], dict[str, str]], ImageSpec]
+    image_of: Callable[[tuple[Layer, ...]], ImageSpec]
     load: Callable[[docker.DockerClient, str, ImageSpec, Say], bool]
 
     def layers(
@@ -109,7 +109,7 @@ class Maker:
         ]
         if recipe.compiled is not None and self.client is not None:
             self.say(f"images: compiling for {language}: {' '.join(recipe.compiled.argv)}")
-            image = self.image_of((*below, *made), recipe.environment)
+            image = self.image_of((*below, *made))
             self.load(self.client, f"{language}-bare", image, self.say)
             entries = _compile(self.client, image, recipe.compiled)
             made.append(write_layer(_tar(stem, 1), entries))
@@ -175,7 +175,7 @@ def _files(images: Path, recipe: ToolchainRecipe, supplies: Supplies) -> Iterato
     for link in recipe.links:
         yield FileEntry(link.path, "120000", link.target.encode())
     for file in recipe.files:
-        yield FileEntry(file.path, "100644", file.text.encode())
+        yield FileEntry(file.path, "100755" if file.executable else "100644", file.text.encode())
 
 
 def wheel_files(data: bytes, part: WheelPart) -> Iterator[FileEntry]:

@@ -33,7 +33,6 @@ from orchestrator.scoring.suites.form import (
 ENVIRONMENT = (
     ("CGO_ENABLED", "0"),
     ("GOCACHE", "/tmp/go-cache"),
-    ("GODEBUG", "installgoroot=all"),
     ("GOENV", "off"),
     ("GOFLAGS", "-trimpath"),
     ("GOPROXY", "off"),

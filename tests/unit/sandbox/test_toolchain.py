@@ -45,7 +45,6 @@ def images(tmp_path):
         "wheels": [part(executable=("bin/*",)).model_dump(mode="json")],
         "links": [{"path": "usr/local/bin/tool", "target": "../tool/bin/tool"}],
         "files": [{"path": "etc/tool.conf", "text": "quiet\n"}],
-        "environment": {"TOOL": "1"},
     }
     (folder / "recipe.json").write_text(json.dumps(recipe))
     return tmp_path / "images"
