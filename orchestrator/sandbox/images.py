@@ -334,4 +334,4 @@ def recipe_sha256(images: Path, name: str) -> str:
         for p in sorted(folder.iterdir())
         if p.is_file() and p.suffix in RECIPE_SUFFIXES
     }
-    return digest_sha256({"files": files, "config": container_config(), "folders": list(FOLDERS)})
+    return digest_sha256({"files": files, "config": container_config(), "folders": FOLDERS})

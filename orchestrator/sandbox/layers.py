@@ -55,7 +55,9 @@ def make_layer(entries: Iterable[FileEntry], *, folders: Mapping[str, int] | Non
     return Layer(f"sha256:{hashlib.sha256(data).hexdigest()}", len(data), data)
 
 
-def write_layer(path: Path, entries: Iterable[FileEntry], *, folders: Mapping[str, int] | None = None) -> Layer:
+def write_layer(
+    path: Path, entries: Iterable[FileEntry], *, folders: Mapping[str, int] | None = None
+) -> Layer:
     """Packs likewise into a file: for layers too large to be held twice in memory."""
     path.parent.mkdir(parents=True, exist_ok=True)
     made = path.with_suffix(".new")

@@ -55,7 +55,7 @@ def maker(images, tmp_path, *, locks=(), said=None):
     path.write_bytes(wheel({"tool/bin/tool": "#!", "tool/lib/x": "x", "other/y": "y"}))
     calls = said if said is not None else []
     give = Supplies(wheel=lambda *_: path, packages=lambda *_: ())
-    return Maker(images, tmp_path / "cache", give, None, locks, calls.append, folders=("work",), image_of=image_of, load=lambda *_: True)  # fmt: skip
+    return Maker(images, tmp_path / "cache", give, None, locks, calls.append, folders={"work": 0o755}, image_of=image_of, load=lambda *_: True)  # fmt: skip
 
 
 def test_a_layer_is_the_same_each_time_and_the_second_time_comes_from_the_cache(images, tmp_path):
@@ -113,9 +113,9 @@ def test_a_wheel_without_the_folder_is_an_error():
 
 def test_a_layer_in_a_file_is_the_layer_in_memory(tmp_path):
     entries = [FileEntry("b/x", "100755", b"x"), FileEntry("a", "120000", b"b/x")]
-    made = write_layer(tmp_path / "l.tar", entries, folders=("work",))
+    made = write_layer(tmp_path / "l.tar", entries, folders={"work": 0o755})
     assert isinstance(made, Layer)
-    assert made.diff_id == make_layer(entries, folders=("work",)).diff_id
+    assert made.diff_id == make_layer(entries, folders={"work": 0o755}).diff_id
     assert [p.name for p in tmp_path.iterdir()] == ["l.tar"]
 
 
