@@ -38,8 +38,9 @@ bench-gateway: setup ## Measure what the gateway adds to model calls, as ratios;
 fuzz-gateway: setup ## Fuzz the gateway for longer than the tests do
 	@MEMTRIAL_FUZZ_EXAMPLES=2000 $(PYTHON_VENV) -m pytest -q tests/unit/gateway/test_fuzz.py
 
-pack: setup ## Validate every task: base suites, references, guesses, leaks (offline once set up)
+pack: setup ## Prove every task: base suites, references, guesses, leaks, and trials of all (offline once set up)
 	@$(MEMTRIAL) tasks validate --all
+	@$(MEMTRIAL) pack
 
 bench: setup ## Measure what memtrial adds to the bare container steps, as a ratio
 	@$(PYTHON_VENV) bench/overhead.py

@@ -1,20 +1,30 @@
-"""Promise: each smoke task measures memory: its patches do what they must, the same every time."""
+"""Promise: each task of the pack measures memory: its patches do what they must, the same every time."""
 
 from __future__ import annotations
 
 import pytest
 
+from orchestrator.core.places import fixtures_root
+from orchestrator.model.plan import Plan
 from orchestrator.model.task import PassToPass
+from orchestrator.pipeline.options import PlanRequest
+from orchestrator.pipeline.setup import make_plan
 from orchestrator.protocols import Launch
 from orchestrator.scoring.runners import exam_for, job_for, normalise
 from orchestrator.scoring.seal import draw_seal
 from orchestrator.scoring.verdict import tally
-from orchestrator.sources.loader import load_task
+from orchestrator.sources.loader import list_tasks, load_task
 
 pytestmark = pytest.mark.docker
 
-TASKS = ("cachetools-account-key", "depotfeed-returns", "humanize-transfer-eta")
+TASKS = list_tasks(fixtures_root())
 APPLY = "git apply --whitespace=nowarn -"
+
+
+@pytest.fixture(scope="module")
+def plan() -> Plan:
+    """A plan of the whole pack: it names the images of every task."""
+    return make_plan(PlanRequest(agents=("oracle",), task_set="full"), lambda _: None)
 
 
 def judged(sandbox, plan, loaded, patch):
