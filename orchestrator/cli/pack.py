@@ -8,13 +8,17 @@ each. Exit 1 when one does not.
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
 
-from orchestrator.cli import render
-from orchestrator.cli.session import finish, shown_path, write_report
+from orchestrator.cli.session import add_workers, shown_path, work, write_report
 from orchestrator.core.errors import Negative
 from orchestrator.model.report import RunReport, TrialRow
 from orchestrator.model.verdict import FailureReason
 from orchestrator.pipeline.options import PlanRequest
+
+if TYPE_CHECKING:
+    from orchestrator.pipeline.watch import Watch
 
 PACK_REQUEST = PlanRequest(
     agents=("oracle", "noop", "follower"),
@@ -26,23 +30,18 @@ PACK_REQUEST = PlanRequest(
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Adds the options of the verb."""
-    parser.add_argument(
-        "--workers",
-        type=int,
-        default=0,
-        metavar="N",
-        help="trials at a time (default: one per core)",
-    )
+    add_workers(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Sets everything up, runs, reports, and checks each trial of the pack."""
     from orchestrator.pipeline.setup import make_plan, start_run
 
-    progress = render.Progress()
-    plan = make_plan(PACK_REQUEST, progress.say, install=True)
-    folder = start_run(plan, progress=progress.say, live=progress.live, workers=arguments.workers)
-    finish_code = finish(folder, as_json=arguments.json)
+    def everything(watch: Watch, workers: int) -> Path:
+        plan = make_plan(PACK_REQUEST, watch.say, install=True)
+        return start_run(plan, watch=watch, workers=workers)
+
+    folder, finish_code = work(everything, arguments)
     wrong = unexpected(write_report(folder))
     if wrong:
         raise Negative(
