@@ -11,7 +11,8 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from orchestrator.cli.session import add_workers, shown_path, work, write_report
+from orchestrator.cli.command import shown_path
+from orchestrator.cli.session import add_workers, work
 from orchestrator.core.errors import Negative
 from orchestrator.model.report import RunReport, TrialRow
 from orchestrator.model.verdict import FailureReason
@@ -35,21 +36,25 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Sets everything up, runs, reports, and checks each trial of the pack."""
+    from orchestrator.core.files import require_writable
+    from orchestrator.core.places import results_root
     from orchestrator.pipeline.setup import make_plan, start_run
+
+    require_writable(results_root(), "runs are written to it")
 
     def everything(watch: Watch, workers: int) -> Path:
         plan = make_plan(PACK_REQUEST, watch.say, install=True)
         return start_run(plan, watch=watch, workers=workers)
 
-    folder, finish_code = work(everything, arguments)
-    wrong = unexpected(write_report(folder))
+    report = work(everything, arguments)
+    wrong = unexpected(report)
     if wrong:
         raise Negative(
             "pack-unexpected",
             "the tasks do not measure what they must: " + "; ".join(wrong),
-            hint=f"read {shown_path(folder / 'report.json')}",
+            hint=f"read {shown_path(results_root() / report.run_id / 'report.json')}",
         )
-    return finish_code
+    return 0
 
 
 def unexpected(report: RunReport) -> list[str]:
