@@ -20,7 +20,9 @@ _NOTHING = "nothing"
 
 def request_of(plan: Plan) -> PlanRequest:
     """Returns the request that gives this plan."""
-    models = {(agent.model, agent.reasoning_effort) for agent in plan.agents}
+    # A scripted model follows from its agent and is never asked for.
+    asked = [agent for agent in plan.agents if agent.kind != "scripted_model"]
+    models = {(agent.model, agent.reasoning_effort) for agent in asked}
     model, effort = next(iter(models)) if len(models) == 1 else (None, None)
     return PlanRequest(
         agents=tuple(agent.name for agent in plan.agents),
