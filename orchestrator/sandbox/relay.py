@@ -18,13 +18,13 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import docker
-from docker.errors import APIError
 
 from orchestrator.model.plan import TaskPin
-from orchestrator.sandbox.containers import Container, EngineFault
+from orchestrator.sandbox.containers import Container
 from orchestrator.sandbox.harden import draw_uids, relay_profile, relay_volume_options
 from orchestrator.sandbox.streams import DeadlinePassed, Stream
 from orchestrator.sandbox.timing import StepClock
+from orchestrator.sandbox.volumes import drop_volume, make_volume
 
 REACH = "MEMTRIAL_REACH"
 HEAD = struct.Struct(">IBI")
@@ -66,12 +66,7 @@ def relayed(
     """
     volume = f"memtrial-{secrets.token_hex(8)}"
     uids = draw_uids()
-    try:
-        client.api.create_volume(
-            volume, driver="local", driver_opts=relay_volume_options(uids), labels=labels
-        )
-    except (APIError, OSError) as error:
-        raise _fault(f"create the volume of the relay: {error}") from error
+    make_volume(client, volume, relay_volume_options(uids), labels)
     try:
         container = Container.start(
             client,
@@ -91,8 +86,7 @@ def relayed(
             yield volume
             carrier.close()
     finally:
-        with contextlib.suppress(APIError):
-            client.api.remove_volume(volume, force=True)
+        drop_volume(client, volume)
 
 
 class Carrier(threading.Thread):
@@ -172,9 +166,3 @@ class Carrier(threading.Thread):
     def close(self) -> None:
         """Ends all connections; the stream ends with its container."""
         self._end_all()
-
-
-def _fault(what: str) -> EngineFault:
-    return EngineFault(
-        "engine-fault", f"could not {what}", hint="run `memtrial doctor`, then `memtrial resume`"
-    )

@@ -15,7 +15,6 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 import docker
-from docker.errors import APIError
 from pydantic import TypeAdapter
 
 from orchestrator.core.errors import IntegrityError
@@ -39,6 +38,7 @@ from orchestrator.sandbox.meter import Meter, reader
 from orchestrator.sandbox.stopflag import StopFlag
 from orchestrator.sandbox.streams import DeadlinePassed
 from orchestrator.sandbox.timing import StepClock
+from orchestrator.sandbox.volumes import drop_volume, make_volume
 
 START_TIMEOUT_S = 120
 HARVEST_TIMEOUT_S = 300
@@ -139,21 +139,9 @@ class DockerWorkspace:
 
     def open(self) -> None:
         """Makes the volume and starts both containers; the harvester starts beside the agent's."""
-        limits = self._task.limits
         with self._clock.step():
-            try:
-                self._client.api.create_volume(
-                    self._volume,
-                    driver="local",
-                    driver_opts=volume_options(limits, self._uids),
-                    labels=self._labels,
-                )
-            except (APIError, OSError) as error:
-                raise EngineFault(
-                    "engine-fault",
-                    f"could not create the work volume: {error}",
-                    hint="run `memtrial doctor`, then `memtrial resume`",
-                ) from error
+            options = volume_options(self._task.limits, self._uids)
+            make_volume(self._client, self._volume, options, self._labels)
         self._harvester = self._pool.submit(self._start, "harvester")
         self._agent = self._start("agent")
         with self._clock.step():
@@ -377,12 +365,4 @@ class DockerWorkspace:
 
     def _remove_volume(self) -> None:
         with self._clock.step():
-            try:
-                self._client.api.remove_volume(self._volume, force=True)
-            except (APIError, OSError) as error:
-                if getattr(error, "status_code", None) != 404:
-                    raise EngineFault(
-                        "engine-fault",
-                        f"could not remove the work volume: {error}",
-                        hint="run `memtrial clean`",
-                    ) from error
+            drop_volume(self._client, self._volume)
