@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
+
 import pytest
 
 from orchestrator.core.errors import DocumentError, IntegrityError
 from orchestrator.model.gateway import GatewayPin
 from orchestrator.model.plan import Plan
 from orchestrator.pipeline.fits import check_fits, request_of
+from orchestrator.pipeline.options import PlanRequest
 from orchestrator.pipeline.traffic import SCRIPTED_MODEL
 
 CHAT = {"agents": ("chat", "oracle"), "tasks": ("depotfeed-returns",), "conditions": ()}
@@ -39,8 +42,8 @@ def test_a_plan_with_other_caps_or_another_script_does_not_fit(make_plan):
             check_fits(other, lambda request: make_plan(**_fields(request)), lambda _: None)
 
 
-def _fields(request: object) -> dict[str, object]:
-    return {name: getattr(request, name) for name in type(request).__slots__}
+def _fields(request: PlanRequest) -> dict[str, object]:
+    return {field.name: getattr(request, field.name) for field in fields(request)}
 
 
 def test_the_request_names_no_model(make_plan):
