@@ -69,9 +69,7 @@ def build_plan(
     chosen = choose(request, fixtures=fixtures, images=images)
     tasks, conditions, agents = chosen.tasks, chosen.conditions, chosen.agents
     gateway = gateway_pin(fixtures, tasks) if any(a.model for a in agents) else None
-    report = read_report(fixtures)
-    official = request.phase == "official"
-    valid = {t.card.id: check_valid(t, report, official=official) for t in tasks}
+    valid = _validations(request, fixtures, tasks)
     pins = tuple(_task_pin(task, image_pins, valid[task.card.id]) for task in tasks)
     source = source or source_state()
     return Plan(
@@ -231,6 +229,15 @@ def _curated_pin(fixtures: Path, task: LoadedTask) -> CuratedPin:
         log_sha256=curated.log_sha256,
         curator_kind=curated.log.curator_kind,
     )
+
+
+def _validations(
+    request: PlanRequest, fixtures: Path, tasks: tuple[LoadedTask, ...]
+) -> dict[str, str | None]:
+    """Returns the digest of each task's recorded validation; all are looked at before an image is made."""
+    report = read_report(fixtures)
+    official = request.phase == "official"
+    return {task.card.id: check_valid(task, report, official=official) for task in tasks}
 
 
 def _task_pin(task: LoadedTask, image_pins: ImagePins, validation: str | None) -> TaskPin:
