@@ -75,6 +75,7 @@ class PlayedWorkspace:
     contents: tuple[tuple[str, bytes], ...] = ()
     exposed = b"{}"
     gateway_url: str | None = None
+    runtime = "runc"
 
     def __init__(self, task: TaskPin, fault: Fault) -> None:
         self._fault = fault
