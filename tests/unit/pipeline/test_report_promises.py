@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 import pytest
 
 from orchestrator.cli.main import main
 from orchestrator.core.errors import IntegrityError
+from orchestrator.ledger.blobs import blob_paths
 from orchestrator.ledger.chain import read_entries
 from orchestrator.model.record import StageDone
 from orchestrator.pipeline.run import Run
@@ -28,12 +30,17 @@ def named_blobs(run: Run) -> list[str]:
     ]
 
 
+def blob_file(run: Run, sha256: str) -> Path:
+    paths = (run.folder / "blobs" / name for name in blob_paths(sha256))
+    return next(path for path in paths if path.exists())
+
+
 def test_each_blob_that_the_ledger_names_is_checked_and_a_bad_one_is_named(
     make_plan, run_with, capsys
 ):
     run = run_with(make_plan(**ONE), FakeSandbox())
     for sha256 in set(named_blobs(run)):
-        path = run.folder / "blobs" / sha256[:2] / sha256
+        path = blob_file(run, sha256)
         kept = path.read_bytes()
         path.write_bytes(kept + b"x")
         with pytest.raises(IntegrityError, match=sha256) as changed:
@@ -47,7 +54,7 @@ def test_each_blob_that_the_ledger_names_is_checked_and_a_bad_one_is_named(
             "blob-missing",
         )
     sha256 = named_blobs(run)[0]
-    (run.folder / "blobs" / sha256[:2] / sha256).unlink()
+    blob_file(run, sha256).unlink()
     assert main(["report", str(run.folder)]) == 6
     assert sha256 in capsys.readouterr().err
 
