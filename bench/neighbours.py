@@ -277,9 +277,10 @@ def main() -> int:
     attacks = [load_attack(fixtures_root(), attack_id) for attack_id in HOSTILE]
     try:
         say(f"alone: {len(plan.trials)} honest trials")
-        solo = alone(place, plan.trials)
+        solo, loads = alone(place, plan.trials), [round(os.getloadavg()[0], 2)]
         say(f"beside: the same with {len(attacks)} attacks in turn, {WORKERS} workers")
         done = beside(place, plan.trials, attacks, workers=WORKERS)
+        loads.append(round(os.getloadavg()[0], 2))
     finally:
         left = reap(client, installation, session=sandbox.session)
     result: dict[str, Any] = {
@@ -291,7 +292,8 @@ def main() -> int:
         "left_behind": [f"{found.kind} {found.name}" for found in left.removed],
         "engine": describe(client),
         "python": platform.python_version(),
-        "load": round(os.getloadavg()[0], 2),
+        # After each part. A slowdown is the neighbours' only if nothing else was at work in either.
+        "load": {"alone": loads[0], "beside": loads[1]},
     }
     path = ROOT / "results" / "proofs" / f"{result['proof']}-{result['date']}.json"
     path.parent.mkdir(parents=True, exist_ok=True)
