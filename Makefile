@@ -1,6 +1,6 @@
 # Thin targets: each calls one command. `make` alone prints this list.
 .DEFAULT_GOAL := help
-.PHONY: help setup engine images smoke test check pack bench clean schemas wheel proof-leakscan proof-evidence proof-interop proof-pythons bench-gateway fuzz-gateway proof-hostile-neighbours
+.PHONY: help setup engine images smoke test lint check pack proof-languages bench clean schemas wheel proof-leakscan proof-evidence proof-interop proof-pythons bench-gateway fuzz-gateway proof-hostile-neighbours
 MEMTRIAL := .venv/bin/memtrial
 PYTHON_VENV := .venv/bin/python
 export PYTHONDONTWRITEBYTECODE := 1
@@ -20,17 +20,24 @@ images: setup ## Make the images that are missing
 smoke: setup ## Run the main job: set-up, plan, trials, verdicts, report (offline once set up)
 	@$(MEMTRIAL) smoke
 
-test: setup ## Run all tests, with real Docker
-	@$(MEMTRIAL) images > /dev/null
-	@$(PYTHON_VENV) -m pytest -q tests
+test: setup ## Run all tests, with real Docker, but for those that the proofs run
+	@$(MEMTRIAL) engine > /dev/null
+	@$(PYTHON_VENV) -m pytest -q -n 2 tests -m "not docker and not proof"
+	@$(PYTHON_VENV) -m pytest -q -n 2 --dist loadscope tests -m "docker and not proof"
 
-check: setup ## Lint, types, import contracts and the fast tests (no network, no Docker)
+lint: setup ## Lint, types, import contracts and published schemas
 	@$(PYTHON_VENV) -m ruff check .
 	@$(PYTHON_VENV) -m ruff format --check .
 	@$(PYTHON_VENV) -m mypy
 	@.venv/bin/lint-imports
 	@$(MEMTRIAL) schemas --check
-	@$(PYTHON_VENV) -m pytest -q tests -m "not docker and not network"
+
+check: lint ## Lint and the fast tests (no network, no Docker)
+	@$(PYTHON_VENV) -m pytest -q -n 2 tests -m "not docker and not network and not proof"
+
+proof-languages: setup ## Prove every task and every language's own doors in containers (an hour)
+	@$(MEMTRIAL) images > /dev/null
+	@$(PYTHON_VENV) -m pytest -q tests -m proof
 
 bench-gateway: setup ## Measure what the gateway adds to model calls, as ratios; memory over 10,000 calls
 	@$(PYTHON_VENV) bench/gateway.py

@@ -8,7 +8,7 @@ from orchestrator.core.places import fixtures_root
 from orchestrator.pipeline.validate.run import stage_for
 from orchestrator.sources.loader import load_task
 
-pytestmark = pytest.mark.docker
+pytestmark = [pytest.mark.docker, pytest.mark.proof]
 
 GO, RUST, TS = "ferrytimes-service-day", "beanweigh-label-weight", "rostertext-board-line"
 FORGED = r'\x16=== RUN   TestHiddenMailBoat\n\x16--- PASS: TestHiddenMailBoat (0.00s)\n\x16=== RUN   TestHiddenLastMinute\n\x16--- PASS: TestHiddenLastMinute (0.00s)\nPASS\n'  # fmt: skip

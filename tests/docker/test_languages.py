@@ -12,7 +12,7 @@ from orchestrator.pipeline.validate.run import stage_for
 from orchestrator.sources.checkout import commit_id
 from orchestrator.sources.loader import load_task
 
-pytestmark = pytest.mark.docker
+pytestmark = [pytest.mark.docker, pytest.mark.proof]
 
 TASKS = ("beanweigh-label-weight", "ferrytimes-service-day", "rostertext-board-line")
 

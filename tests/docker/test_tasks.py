@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from functools import cache
+from typing import Literal
+
 import pytest
 
 from orchestrator.core.places import fixtures_root
@@ -17,14 +20,26 @@ from orchestrator.sources.loader import list_tasks, load_task
 
 pytestmark = pytest.mark.docker
 
-TASKS = list_tasks(fixtures_root())
+SMOKE = {
+    name for name in list_tasks(fixtures_root()) if load_task(fixtures_root(), name).card.smoke
+}
+# The tasks of a smoke run are proven in every test run, the others by `make proof-languages`.
+TASKS = [
+    name if name in SMOKE else pytest.param(name, marks=pytest.mark.proof)
+    for name in list_tasks(fixtures_root())
+]
 APPLY = "git apply --whitespace=nowarn -"
 
 
-@pytest.fixture(scope="module")
-def plan() -> Plan:
-    """A plan of the whole pack: it names the images of every task."""
-    return make_plan(PlanRequest(agents=("oracle",), task_set="full"), lambda _: None)
+@cache
+def plan_of(task_set: Literal["smoke", "full"]) -> Plan:
+    return make_plan(PlanRequest(agents=("oracle",), task_set=task_set), lambda _: None)
+
+
+@pytest.fixture
+def plan(loaded) -> Plan:
+    """A plan that names the images of the task."""
+    return plan_of("smoke" if loaded.card.smoke else "full")
 
 
 def judged(sandbox, plan, loaded, patch):
