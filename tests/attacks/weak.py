@@ -89,7 +89,15 @@ def safe_path(lab: Lab) -> None:
 
 
 def fixed_path(lab: Lab) -> None:
-    argv(lab, lambda c: Command(c.argv, (*c.environment, ("PATH", "/work/bin:/usr/bin:/bin"))))
+    """The base suite is started by what a search path through the checkout would find first."""
+
+    def found(e: Exam) -> Exam:
+        if e.phase != "pass_to_pass":
+            return e
+        words = ("/work/bin/python3", *e.tests.argv[1:])
+        return dataclasses.replace(e, tests=Command(words, e.tests.environment))
+
+    exam(lab, found)
 
 
 def process_boundary(lab: Lab) -> None:
@@ -114,9 +122,10 @@ def hidden_from_candidate(lab: Lab) -> None:
                 candidate=None,
                 tests=Command(
                     tuple(
-                        w.replace("/hidden", "/work")
-                        for w in e.tests.argv
-                        if w not in {"-p", "boundary"}
+                        " ".join(e.tests.argv)
+                        .replace(" -p boundary", "")
+                        .replace("/hidden", "/work")
+                        .split()
                     ),
                     (("PYTHONPATH", "/opt/memtrial/python:/work/src"), ("HOME", "/tmp")),
                 )
@@ -181,9 +190,7 @@ def report_channel(lab: Lab) -> None:
 
 
 def kill_container(lab: Lab) -> None:
-    lab.patcher.setattr(
-        workspace.DockerWorkspace, "_end", staticmethod(lambda agent, by_itself: (0, False))
-    )
+    lab.patcher.setattr(workspace, "end_of", lambda agent, by_itself: (0, False))
 
 
 def limit(lab: Lab) -> None:
@@ -373,7 +380,7 @@ WEAKEN: dict[Defence, Callable[[Lab], None]] = {
     Defence.HIDDEN_FROM_CANDIDATE: hidden_from_candidate,
     Defence.KILL_CONTAINER: kill_container,
     Defence.LIMIT: limit,
-    Defence.NO_CAPABILITIES: _options(user="0:0"),
+    Defence.NO_CAPABILITIES: _options(user="0:0", cap_add=["DAC_OVERRIDE"]),
     Defence.NO_HOST_MOUNTS: no_host_mounts,
     Defence.NO_LEFTOVER_PROCESS: no_leftover_process,
     Defence.NO_NETWORK: _options(network_mode="host", hostname=None),
@@ -386,7 +393,7 @@ WEAKEN: dict[Defence, Callable[[Lab], None]] = {
         lab, lambda e: dataclasses.replace(e, protected=())
     ),
     Defence.PROCESS_BOUNDARY: process_boundary,
-    Defence.READ_ONLY_ROOT: _options(user="0:0", read_only=False),
+    Defence.READ_ONLY_ROOT: _options(user="0:0", read_only=False, cap_add=["DAC_OVERRIDE"]),
     Defence.REPORT_CHANNEL: report_channel,
     Defence.SAFE_PATH: safe_path,
     Defence.SEAL: seal,
