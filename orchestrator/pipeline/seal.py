@@ -159,7 +159,8 @@ def store_inputs(plan: Plan, blobs: BlobStore, inputs: Inputs) -> dict[str, Key]
     for curated in plan.curated:
         found = load_curated(inputs.fixtures, curated.task_id)
         stored |= {blobs.put(found.text.encode()), blobs.put(found.log.canonical())}
-    stored.add(blobs.put((inputs.images / "agent" / "scripted.py").read_bytes()))
+    for program in ("chat.py", "scripted.py"):
+        stored.add(blobs.put((inputs.images / "agent" / program).read_bytes()))
     absent = plan_inputs(plan) - stored
     if absent:
         raise IntegrityError(

@@ -249,7 +249,7 @@ def test_the_checkout_is_a_clean_repository_once_copied(
         "-c",
         command,
         read_only=True,
-        tmpfs={"/tmp": "rw,uid=10001,mode=0700"},
+        tmpfs={"/tmp": "rw,uid=10001,mode=0700", "/home/agent": "rw,uid=10001,mode=0700"},
     )
     task = load_task(fixtures_root(), TASK)
     assert output.split() == [task.source.expect.commit]
