@@ -56,13 +56,13 @@ proof-leakscan: setup ## Prove the leak scan: matrix of places and encodings, 50
 	@$(PYTHON_VENV) bench/leakscan.py
 
 proof-evidence: setup ## Prove the bundle at size: 144 trials under 5,000 changes, 100,000 records; writes results/proofs
-	@$(PYTHON_VENV) bench/evidence.py
+	@$(PYTHON_VENV) -m bench.evidence
 
 proof-interop: setup ## Prove that two other sigstore clients agree (needs node and npm); writes results/proofs
-	@$(PYTHON_VENV) bench/interop.py
+	@$(PYTHON_VENV) -m bench.interop
 
 proof-pythons: setup ## Prove that a bundle verifies to the byte under each Python from 3.11 to 3.13 on PATH
-	@$(PYTHON_VENV) bench/pythons.py
+	@$(PYTHON_VENV) -m bench.pythons
 
 proof-hostile-neighbours: setup ## Prove that hostile trials change no verdict beside them; writes results/proofs
 	@$(PYTHON_VENV) bench/neighbours.py

@@ -20,22 +20,21 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT))
+from orchestrator.audit.trust import Trust
+from orchestrator.audit.verify import verify_bundle
+from orchestrator.audit.view import FolderView, MemoryView
+from orchestrator.core.canonical import sha256_hex
+from orchestrator.core.clock import run_stamp
+from orchestrator.core.files import write_atomic
+from orchestrator.core.keys import SigningKey
+from orchestrator.core.merkle import MerkleTree, leaf_hash
+from orchestrator.ledger.chain import GENESIS_SHA256, Ledger, Prefix
+from orchestrator.model.record import AttemptStarted, LedgerEntry
+from orchestrator.pipeline.seal import Signer
+from tests.evidence.tamper import KINDS, mutate, reseal_list
+from tests.recorded import MANY, files_of, record_run, seal
 
-from orchestrator.audit.trust import Trust  # noqa: E402
-from orchestrator.audit.verify import verify_bundle  # noqa: E402
-from orchestrator.audit.view import FolderView, MemoryView  # noqa: E402
-from orchestrator.core.canonical import sha256_hex  # noqa: E402
-from orchestrator.core.clock import run_stamp  # noqa: E402
-from orchestrator.core.files import write_atomic  # noqa: E402
-from orchestrator.core.keys import SigningKey  # noqa: E402
-from orchestrator.core.merkle import MerkleTree, leaf_hash  # noqa: E402
-from orchestrator.ledger.chain import GENESIS_SHA256, Ledger, Prefix  # noqa: E402
-from orchestrator.model.record import AttemptStarted, LedgerEntry  # noqa: E402
-from orchestrator.pipeline.seal import Signer  # noqa: E402
-from tests.evidence.tamper import KINDS, mutate, reseal_list  # noqa: E402
-from tests.recorded import MANY, files_of, record_run, seal  # noqa: E402
+ROOT = Path(__file__).resolve().parents[1]
 
 NOW = "2099-01-01T00:00:00Z"
 SYNCED_APPENDS = 500
@@ -122,7 +121,14 @@ def write_lines(path: Path, count: int) -> None:
 def open_figures(path: Path, *, signed: bool) -> dict[str, float]:
     """Opens a ledger in a process of its own, fully or from a signed size; returns seconds and memory."""
     told = subprocess.run(
-        [sys.executable, __file__, "--open", str(path), *(["--signed"] if signed else [])],
+        [
+            sys.executable,
+            "-m",
+            "bench.evidence",
+            "--open",
+            str(path),
+            *(["--signed"] if signed else []),
+        ],
         check=True,
         capture_output=True,
         text=True,

@@ -17,17 +17,16 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT))
+from orchestrator.attest import layout
+from orchestrator.attest.sigstore_project import PIN
+from orchestrator.attest.sigstore_sign import signer_of
+from orchestrator.core.clock import run_stamp
+from orchestrator.core.files import write_atomic
+from orchestrator.core.keys import SigningKey
+from orchestrator.pipeline.seal import Signer
+from tests.recorded import EIGHT, record_run, seal
 
-from orchestrator.attest import layout  # noqa: E402
-from orchestrator.attest.sigstore_project import PIN  # noqa: E402
-from orchestrator.attest.sigstore_sign import signer_of  # noqa: E402
-from orchestrator.core.clock import run_stamp  # noqa: E402
-from orchestrator.core.files import write_atomic  # noqa: E402
-from orchestrator.core.keys import SigningKey  # noqa: E402
-from orchestrator.pipeline.seal import Signer  # noqa: E402
-from tests.recorded import EIGHT, record_run, seal  # noqa: E402
+ROOT = Path(__file__).resolve().parents[1]
 
 PACKAGES = ("@sigstore/verify@4.1.3", "@sigstore/bundle@5.0.1", "@sigstore/protobuf-specs@0.5.2")
 

@@ -15,12 +15,11 @@ import sys
 import tempfile
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT))
+from orchestrator.core.clock import run_stamp
+from orchestrator.core.files import write_atomic
+from tests.recorded import EIGHT, record_run, seal
 
-from orchestrator.core.clock import run_stamp  # noqa: E402
-from orchestrator.core.files import write_atomic  # noqa: E402
-from tests.recorded import EIGHT, record_run, seal  # noqa: E402
+ROOT = Path(__file__).resolve().parents[1]
 
 VERSIONS = ("python3.11", "python3.12", "python3.13")
 

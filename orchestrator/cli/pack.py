@@ -8,18 +8,11 @@ each. Exit 1 when one does not.
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
-from typing import TYPE_CHECKING
 
-from orchestrator.cli.command import shown_path
-from orchestrator.cli.session import add_workers, work
-from orchestrator.core.errors import Negative
+from orchestrator.cli.session import add_workers, work_request
 from orchestrator.model.report import RunReport, TrialRow
 from orchestrator.model.verdict import FailureReason
 from orchestrator.pipeline.options import PlanRequest
-
-if TYPE_CHECKING:
-    from orchestrator.pipeline.watch import Watch
 
 PACK_REQUEST = PlanRequest(
     agents=("oracle", "noop", "follower"),
@@ -36,25 +29,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Sets everything up, runs, reports, and checks each trial of the pack."""
-    from orchestrator.core.files import require_writable
-    from orchestrator.core.places import results_root
-    from orchestrator.pipeline.setup import make_plan, start_run
-
-    require_writable(results_root(), "runs are written to it")
-
-    def everything(watch: Watch, workers: int) -> Path:
-        plan = make_plan(PACK_REQUEST, watch.say, install=True)
-        return start_run(plan, watch=watch, workers=workers)
-
-    report = work(everything, arguments)
-    wrong = unexpected(report)
-    if wrong:
-        raise Negative(
-            "pack-unexpected",
-            "the tasks do not measure what they must: " + "; ".join(wrong),
-            hint=f"read {shown_path(results_root() / report.run_id / 'report.json')}",
-        )
-    return 0
+    return work_request(PACK_REQUEST, arguments, unexpected=unexpected, reference="pack-unexpected")
 
 
 def unexpected(report: RunReport) -> list[str]:

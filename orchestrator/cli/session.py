@@ -13,13 +13,17 @@ from typing import TYPE_CHECKING, Literal
 from orchestrator.cli import render
 from orchestrator.cli.command import shown_path
 from orchestrator.cli.live import Progress
-from orchestrator.core.errors import Incomplete, UsageError
+from orchestrator.core.errors import Incomplete, Negative, UsageError
 from orchestrator.core.words import counted
 from orchestrator.model.report import RunReport
+from orchestrator.pipeline.options import PlanRequest
 
 if TYPE_CHECKING:
     from orchestrator.pipeline.seal import SealOutcome
     from orchestrator.pipeline.watch import Watch
+
+
+Unexpected = Callable[[RunReport], list[str]]
 
 
 def add_workers(parser: argparse.ArgumentParser) -> None:
@@ -56,6 +60,41 @@ def work(
     with Progress() as progress:
         folder = do(progress, arguments.workers)
     return finish(folder, as_json=arguments.json, named=named)
+
+
+def work_request(
+    request: PlanRequest, arguments: argparse.Namespace, *, unexpected: Unexpected, reference: str
+) -> int:
+    """Plans a request, runs it, and checks that its report shows what it must.
+
+    Args:
+        request: what is planned and run; an engine and images are set up for it.
+        arguments: with `workers` and `json`.
+        unexpected: returns what the report shows and must not, one text each.
+        reference: name of the negative answer.
+
+    Raises:
+        Negative: the report shows something unexpected.
+    """
+    from orchestrator.core.files import require_writable
+    from orchestrator.core.places import results_root
+    from orchestrator.pipeline.setup import make_plan, start_run
+
+    require_writable(results_root(), "runs are written to it")
+
+    def everything(watch: Watch, workers: int) -> Path:
+        plan = make_plan(request, watch.say, install=True)
+        return start_run(plan, watch=watch, workers=workers)
+
+    report = work(everything, arguments)
+    wrong = unexpected(report)
+    if wrong:
+        raise Negative(
+            reference,
+            "the run does not show what it must: " + "; ".join(wrong),
+            hint=f"read {shown_path(results_root() / report.run_id / 'report.json')}",
+        )
+    return 0
 
 
 def write_report(folder: Path) -> tuple[RunReport, str | None]:

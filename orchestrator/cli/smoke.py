@@ -8,17 +8,10 @@ memory and all with the curated file.
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
-from typing import TYPE_CHECKING
 
-from orchestrator.cli.command import shown_path
-from orchestrator.cli.session import add_workers, work
-from orchestrator.core.errors import Negative
+from orchestrator.cli.session import add_workers, work_request
 from orchestrator.model.report import RunReport
 from orchestrator.pipeline.options import PlanRequest
-
-if TYPE_CHECKING:
-    from orchestrator.pipeline.watch import Watch
 
 SMOKE_REQUEST = PlanRequest(agents=("oracle", "noop", "follower"), namespace="smoke")
 
@@ -30,25 +23,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Sets everything up, runs, reports, and checks what a smoke run must show."""
-    from orchestrator.core.files import require_writable
-    from orchestrator.core.places import results_root
-    from orchestrator.pipeline.setup import make_plan, start_run
-
-    require_writable(results_root(), "runs are written to it")
-
-    def everything(watch: Watch, workers: int) -> Path:
-        plan = make_plan(SMOKE_REQUEST, watch.say, install=True)
-        return start_run(plan, watch=watch, workers=workers)
-
-    report = work(everything, arguments)
-    wrong = unexpected(report)
-    if wrong:
-        raise Negative(
-            "smoke-unexpected",
-            "the smoke run does not show what it must: " + "; ".join(wrong),
-            hint=f"read {shown_path(results_root() / report.run_id / 'report.json')}",
-        )
-    return 0
+    return work_request(
+        SMOKE_REQUEST, arguments, unexpected=unexpected, reference="smoke-unexpected"
+    )
 
 
 def unexpected(report: RunReport) -> list[str]:

@@ -36,6 +36,7 @@ from orchestrator.protocols import (
     VerifyOutcome,
     Workspace,
 )
+from orchestrator.sandbox.harden import SCRATCH_BYTES
 from orchestrator.sources.attacks import LoadedAttack
 
 MakeBench = Callable[[Plan, Sandbox, Path], Callable[[Trial], Bench]]
@@ -249,7 +250,6 @@ def _unseen(_: AttackCard, seen: Seen) -> bool:
     return TARGET not in {change.path for change in seen.harvest.changes}
 
 
-SCRATCH_BYTES = 64 * 1024 * 1024
 JUDGES: dict[Goal, Callable[[AttackCard, Seen], bool]] = {
     "accepted": _accepted,
     "escape_verdict": _escaped_verdict,

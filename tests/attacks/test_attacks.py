@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +31,7 @@ from tests.attacks.weak import WEAKEN, Lab, weaken
 
 # What these attacks are after is known before anything is graded; grading them costs time and says nothing.
 UNGRADED = {"loot", "exceed", "outlive", "unseen"}
+ROOT = Path(__file__).resolve().parents[2]
 ATTACKS = list_attacks(fixtures_root())
 
 
@@ -127,3 +132,23 @@ def test_every_defence_can_be_switched_off_and_is_named_by_an_attack():
 
 def test_there_are_forty_attacks_or_more():
     assert len(ATTACKS) >= 40
+
+
+@pytest.mark.docker
+def test_ctrl_c_ends_the_attack_that_runs_and_leaves_nothing(client, results, command_environment):
+    words = [sys.executable, "-m", "orchestrator", "attack", "survivor-stopped-parent"]
+    process = subprocess.Popen(
+        words, env=command_environment, cwd=ROOT, stderr=subprocess.PIPE, text=True
+    )
+    pattern = "attacks-*/survivor-stopped-parent-1/*/ledger.jsonl"
+    deadline_s = time.monotonic() + 120
+    # The stage before `act` is on record: the hostile program is about to run, or runs.
+    while not any(b'"isolate"' in path.read_bytes() for path in results.glob(pattern)):
+        assert time.monotonic() < deadline_s
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == 130, said
+    assert "attack-interrupted" in said
+    left = reap(client, installation_id(cache_root()), look_only=True)
+    assert [found.name for found in left.removed if "survivor-stopped-parent" in found.trial] == []

@@ -198,7 +198,7 @@ def limit(lab: Lab) -> None:
 
         def roomy(made: dict[str, Any]) -> None:
             made["tmpfs"] = {
-                point: re.sub(r"size=\d+", f"size={160 * MIB}", text)
+                point: re.sub(r"size=\d+", f"size={2 * harden.SCRATCH_BYTES}", text)
                 for point, text in made["tmpfs"].items()
             }
 

@@ -7,81 +7,15 @@ import math
 import re
 from collections import Counter
 
-STOP = frozenset(
-    [
-        "a",
-        "an",
-        "and",
-        "any",
-        "are",
-        "as",
-        "at",
-        "be",
-        "but",
-        "by",
-        "can",
-        "did",
-        "do",
-        "does",
-        "for",
-        "from",
-        "had",
-        "has",
-        "have",
-        "how",
-        "i",
-        "if",
-        "in",
-        "into",
-        "is",
-        "it",
-        "its",
-        "may",
-        "me",
-        "my",
-        "no",
-        "not",
-        "of",
-        "on",
-        "one",
-        "or",
-        "our",
-        "so",
-        "than",
-        "that",
-        "the",
-        "their",
-        "them",
-        "then",
-        "there",
-        "these",
-        "they",
-        "this",
-        "to",
-        "up",
-        "us",
-        "was",
-        "we",
-        "were",
-        "what",
-        "when",
-        "where",
-        "which",
-        "who",
-        "why",
-        "will",
-        "with",
-        "you",
-        "your",
-    ]
-)
+from orchestrator.memory.stopwords import STOP_WORDS
+
 HASH_DIMENSIONS = 4096
 
 
 def content_words(text: str) -> list[str]:
     """Returns the words of a text without stop words, folded, in order."""
     words = re.findall(r"[a-z0-9]+", text.casefold())
-    return [word for word in words if word not in STOP and len(word) > 1]
+    return [word for word in words if word not in STOP_WORDS and len(word) > 1]
 
 
 def containment(part: str, whole: str) -> float:
