@@ -118,6 +118,8 @@ def test_an_attack_succeeds_where_its_defence_is_off(
 @pytest.mark.docker
 @pytest.mark.parametrize("attack_id", ATTACKS)
 def test_an_attack_is_stopped_where_its_defence_is_on(attack_id, plan, client, tmp_path):
+    # What other, dead processes left is none of this attack's.
+    reap(client, installation_id(cache_root()))
     sandbox = DockerSandbox(client, installation_id(cache_root()))
     attack = load_attack(fixtures_root(), attack_id)
     row = arena_in(tmp_path, plan, sandbox, client, attack.card.goal).attack(attack)
@@ -137,17 +139,20 @@ def test_there_are_forty_attacks_or_more():
 @pytest.mark.docker
 def test_ctrl_c_ends_the_attack_that_runs_and_leaves_nothing(client, results, command_environment):
     words = [sys.executable, "-m", "orchestrator", "attack", "survivor-stopped-parent"]
-    process = subprocess.Popen(
-        words, env=command_environment, cwd=ROOT, stderr=subprocess.PIPE, text=True
-    )
+    environment = {**command_environment, "MEMTRIAL_RESULTS": str(results)}
+    process = subprocess.Popen(words, env=environment, cwd=ROOT, stderr=subprocess.PIPE, text=True)
     pattern = "attacks-*/survivor-stopped-parent-1/*/ledger.jsonl"
     deadline_s = time.monotonic() + 120
-    # The stage before `act` is on record: the hostile program is about to run, or runs.
-    while not any(b'"isolate"' in path.read_bytes() for path in results.glob(pattern)):
-        assert time.monotonic() < deadline_s
-        time.sleep(0.05)
-    process.send_signal(signal.SIGINT)
-    _, said = process.communicate(timeout=60)
+    try:
+        # The stage before `act` is on record: the hostile program is about to run, or runs.
+        while not any(b'"isolate"' in path.read_bytes() for path in results.glob(pattern)):
+            assert time.monotonic() < deadline_s
+            time.sleep(0.05)
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate(timeout=60)
+    finally:
+        process.kill()
+        process.communicate()
     assert process.returncode == 130, said
     assert "attack-interrupted" in said
     left = reap(client, installation_id(cache_root()), look_only=True)
