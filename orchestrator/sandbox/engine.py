@@ -198,6 +198,8 @@ def _start(say: Say) -> docker.DockerClient:
                 stdout=log,
                 stderr=log,
                 start_new_session=True,
+                # It outlives this program; the folder that we stand in may be removed or unmounted.
+                cwd="/",
             )
         PID.write_text(f"{daemon.pid}\n", encoding="ascii")
     began_s = time.monotonic()
