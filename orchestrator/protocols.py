@@ -98,7 +98,9 @@ class VerifyJob:
     """One run of a suite in a fresh container: pinned tree + diff (+ hidden files).
 
     `protected` holds regular expressions over case-folded paths that are restored from the pinned tree.
-    With a `candidate` the code under test runs in a process of its own, apart from the tests.
+    With a `candidate` the code under test runs in a process of its own, apart from the tests; what lies at
+    and below `pinned_tests` in the pinned tree is then placed beside the hidden files, and its tests of the
+    ids `left_out` are not run.
     """
 
     phase: Literal["pass_to_pass", "fail_to_pass"]
@@ -111,6 +113,8 @@ class VerifyJob:
     source_roots: tuple[str, ...]
     tests: Command
     candidate: Command | None
+    pinned_tests: tuple[str, ...]
+    left_out: tuple[str, ...]
     timeout_s: int
 
 

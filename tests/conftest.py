@@ -7,7 +7,29 @@ from pathlib import Path
 
 import pytest
 
+from orchestrator.core.places import cache_root
+
 ROOT = Path(__file__).resolve().parents[1]
+# What installations may share: content that is named by its digest.
+SHARED = ("downloads", "images", "layers")
+
+
+def pytest_configure() -> None:
+    """Gives each worker of a parallel run an installation of its own, as if it had a machine to itself.
+
+    What one worker's killed runs leave in the engine is then not the other's to find, count or remove.
+    """
+    worker = os.environ.get("PYTEST_XDIST_WORKER")
+    if worker is None:
+        return
+    shared = cache_root()
+    own = shared / "workers" / worker
+    own.mkdir(parents=True, exist_ok=True)
+    for name in SHARED:
+        (shared / name).mkdir(parents=True, exist_ok=True)
+        if not (own / name).exists():
+            (own / name).symlink_to(shared / name)
+    os.environ["MEMTRIAL_CACHE"] = str(own)
 
 
 @pytest.fixture(scope="session")

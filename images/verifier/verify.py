@@ -11,6 +11,7 @@ from __future__ import annotations
 import ast
 import base64
 import importlib.util
+import json
 import os
 import re
 import resource
@@ -27,6 +28,8 @@ from plumbing import GitFailed, Repository
 
 WORK = Path("/work")
 REPORT = Path("/report/report.xml")
+LINK_MODE = "120000"
+LEFT_OUT = ".left-out.json"
 # Of CPU time, which load does not stretch; the wall time is only there so that nothing waits for ever.
 COMPILE_CPU_S = 60
 COMPILE_WALL_S = 160
@@ -98,6 +101,21 @@ def write_files(root: Path, files: list[list[str]]) -> None:
         if target.is_symlink() or target.exists():
             raise Refused(f"hidden test path {path} exists already")
         target.write_text(text, encoding="utf-8")
+
+
+def pinned_files(
+    repository: Repository, entries: dict[str, tuple[str, str]], places: list[str]
+) -> list[list[str]]:
+    """Returns path and text of the pinned files at or below places; what is no text is no test."""
+    found: list[list[str]] = []
+    for path, (mode, blob) in sorted(entries.items()):
+        if mode == LINK_MODE or not any(path == p or path.startswith(f"{p}/") for p in places):
+            continue
+        try:
+            found.append([path, repository.git("cat-file", "blob", blob).decode()])
+        except UnicodeDecodeError:
+            continue
+    return found
 
 
 def candidate_names(pinned: list[str], roots: list[str], files: list[list[str]]) -> list[str]:
@@ -210,11 +228,14 @@ def prepare(frame: dict[str, Any]) -> dict[str, Any]:
     restored = restore_protected(repository, pinned, tree, frame["protected"])
     write_out(repository)
     hidden_root = Path(str(frame["hidden_root"]))
-    write_files(hidden_root, [*frame["hidden_files"], *frame["seal_files"]])
+    files = frame["hidden_files"]
     names: list[str] = []
     if hidden_root != WORK:
-        paths = sorted(repository.tree_entries(pinned))
-        names = candidate_names(paths, frame["source_roots"], frame["hidden_files"])
+        entries = repository.tree_entries(pinned)
+        files = [*pinned_files(repository, entries, frame["pinned_tests"]), *files]
+        files.append([LEFT_OUT, json.dumps(frame["left_out"])])
+        names = candidate_names(sorted(entries), frame["source_roots"], files)
+    write_files(hidden_root, [*files, *frame["seal_files"]])
     open_to_others()
     return {
         "prepared": tree,

@@ -1,4 +1,4 @@
-"""Lists, shows, validates, scaffolds and imports tasks: `memtrial tasks [show|validate|new|import]`.
+"""Lists, shows, validates, pins, scaffolds and imports tasks: `memtrial tasks [show|validate|pin|new|import]`.
 
 Without a word it lists them. `--pack DIR` takes tasks from a pack outside the repository.
 """
@@ -17,6 +17,7 @@ WORDS = {
     "list": "list the tasks (also without a word)",
     "show": "show one task as a person reads it",
     "validate": "check that tasks measure memory",
+    "pin": "measure the base suite of a task and write its pins",
     "new": "scaffold a task",
     "import": "turn tasks of another benchmark into task folders",
 }

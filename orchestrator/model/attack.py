@@ -39,6 +39,7 @@ class Defence(StrEnum):
     ANSWERS_AT_ACT = "answers_at_act"
     BLIND_CONTAINER = "blind_container"
     BOUNDED_HARVEST = "bounded_harvest"
+    EXAMINED_APART = "examined_apart"
     FIXED_PATH = "fixed_path"
     FRESH_CONTAINERS = "fresh_containers"
     HARVEST_RULES = "harvest_rules"

@@ -244,11 +244,23 @@ class KeyCard(Document):
 
 
 class PassToPassList(Document):
-    """The pinned base suite: tests that must pass, and ids of others that a whole run reports too."""
+    """The pinned base suite: tests that must pass, and ids of others that a whole run reports too.
+
+    `apart`: ids of those that pass across the process boundary too and must pass there as well, where no
+    candidate code can reach their outcome.
+    """
 
     task_id: Slug
     pass_to_pass: tuple[PassToPass, ...] = Field(min_length=1)
     also_reported: tuple[Text, ...] = ()
+    apart: tuple[Text, ...] = ()
+
+    @model_validator(mode="after")
+    def _apart_of_the_suite(self) -> Self:
+        strange = set(self.apart) - {test.id for test in self.pass_to_pass}
+        if strange or len(set(self.apart)) != len(self.apart):
+            raise ValueError("apart must name tests of pass_to_pass, each once")
+        return self
 
 
 class Key(Document):
@@ -259,6 +271,7 @@ class Key(Document):
     hidden_files: tuple[HiddenFile, ...] = Field(min_length=1)
     pass_to_pass: tuple[PassToPass, ...] = Field(min_length=1)
     also_reported: tuple[Text, ...] = ()
+    apart: tuple[Text, ...] = ()
 
 
 class FollowerFact(Closed):

@@ -87,6 +87,8 @@ class Verification:
                 "hidden_root": "/work" if job.candidate is None else HIDDEN_ROOT,
                 "hidden_files": [list(pair) for pair in job.hidden_files],
                 "seal_files": [list(pair) for pair in job.seal_files],
+                "pinned_tests": list(job.pinned_tests),
+                "left_out": list(job.left_out),
                 "protected": list(job.protected),
                 "source_roots": list(job.source_roots),
             }

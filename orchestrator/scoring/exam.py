@@ -12,7 +12,10 @@ from orchestrator.scoring.seal import Phase, SealFile
 
 @dataclass(frozen=True, slots=True)
 class Exam:
-    """One phase of grading: what is placed, protected and run, and which ids its report may hold."""
+    """One phase of grading: what is placed, protected and run, and which ids its report may hold.
+
+    `reportable` is None where the ids are what is asked for: when a suite is pinned, never in a trial.
+    """
 
     kind: RunnerKind
     phase: Phase
@@ -22,4 +25,10 @@ class Exam:
     protected: tuple[str, ...]
     tests: Command
     candidate: Command | None
-    reportable: frozenset[str]
+    pinned_tests: tuple[str, ...]
+    left_out: tuple[str, ...]
+    reportable: frozenset[str] | None
+
+    def may_report(self, name: str) -> bool:
+        """Whether a test of this id belongs to the suite."""
+        return self.reportable is None or name in self.reportable

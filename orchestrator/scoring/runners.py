@@ -54,14 +54,15 @@ def exam_for(runner: Runner, key: Key, seal: Seal) -> Exam:
     base = seal.phase == "pass_to_pass"
     hidden = () if base else tuple((file.path, file.text) for file in key.hidden_files)
     apart = not base and key.card.boundary == "process"
+    pinned = runner.test_paths if apart and key.apart else ()
     first, last = pytest_seal(seal)
     paths = runner.test_paths if base else tuple(p for p, _ in hidden if _holds_tests(p))
+    # Of a file that is named before its folder, pytest leaves the rest of the folder out.
+    paths = (*pinned, *(p for p in paths if not _is_below(p, pinned)))
     roots = ":".join(f"/work/{root}" if root != "." else "/work" for root in runner.source_roots)
-    ids = (
-        {test.id for test in key.pass_to_pass} | set(key.also_reported)
-        if base
-        else {test.id for test in key.card.fail_to_pass}
-    )
+    ids = set() if base else {test.id for test in key.card.fail_to_pass}
+    if base or pinned:
+        ids |= {test.id for test in key.pass_to_pass} | set(key.also_reported)
     return Exam(
         kind="pytest",
         phase=seal.phase,
@@ -74,6 +75,8 @@ def exam_for(runner: Runner, key: Key, seal: Seal) -> Exam:
         ),
         tests=_pytest((first.path, *paths, last.path), roots, apart=apart),
         candidate=_candidate(roots) if apart else None,
+        pinned_tests=pinned,
+        left_out=_not_apart(key) if pinned else (),
         reportable=frozenset(ids),
     )
 
@@ -93,12 +96,24 @@ def job_for(
         source_roots=runner.source_roots,
         tests=exam.tests,
         candidate=exam.candidate,
+        pinned_tests=exam.pinned_tests,
+        left_out=exam.left_out,
         timeout_s=runner.timeout_s,
     )
 
 
 def _holds_tests(path: str) -> bool:
     return path.endswith(".py") and not path.endswith(("conftest.py", "__init__.py"))
+
+
+def _not_apart(key: Key) -> tuple[str, ...]:
+    """Returns the base tests that need the code under test in their own process."""
+    every = {*(test.id for test in key.pass_to_pass), *key.also_reported}
+    return tuple(sorted(every - set(key.apart)))
+
+
+def _is_below(path: str, places: tuple[str, ...]) -> bool:
+    return any(path == place or path.startswith(f"{place}/") for place in places)
 
 
 def _shadows(root: str) -> str:
@@ -115,7 +130,8 @@ def _below(path: str) -> str:
 
 def _pytest(paths: tuple[str, ...], roots: str, *, apart: bool) -> Command:
     # -P: the folder that it starts in, the candidate's, is not where Python looks for modules first.
-    plugin = ("-p", "boundary") if apart else ()
+    # pytest's own tracebacks parse every file of every frame: minutes, where hundreds fail across the boundary.
+    plugin = ("-p", "boundary", "--tb=native") if apart else ()
     ours = "/opt/memtrial/python:/opt/memtrial/verifier"
     return Command(
         argv=(
@@ -181,7 +197,7 @@ def _believed(
     if fault is not None:
         return (fault,), ()
     # A file that cannot be collected is reported as an error under a name of its own; its tests are missing.
-    strange = [t.id for t in tests if t.id not in exam.reportable and t.status != "error"]
+    strange = [t.id for t in tests if not exam.may_report(t.id) and t.status != "error"]
     if strange:
         named = ", ".join(strange[:MAX_NAMED])[:1000]
         detail = f"expected the ids of the suite, found {len(strange)} others: {named}"

@@ -59,9 +59,22 @@ def tally(expected: tuple[PassToPass, ...], report: TestReport) -> Tally:
             missing.append(test.id)
         elif status.status != "pass" or status.n != test.n:
             failed.append(test.id)
+    return _tally_of(len(expected), set(failed), set(missing))
+
+
+def tally_base(key: Key, base: TestReport, hidden: TestReport) -> Tally:
+    """Counts the base suite: a test that is examined apart too passes only if it passes in both runs."""
+    together = tally(key.pass_to_pass, base)
+    named = set(key.apart)
+    apart = tally(tuple(test for test in key.pass_to_pass if test.id in named), hidden)
+    failed = {*together.failed, *apart.failed}
+    return _tally_of(len(key.pass_to_pass), failed, {*together.missing, *apart.missing} - failed)
+
+
+def _tally_of(expected: int, failed: set[str], missing: set[str]) -> Tally:
     return Tally(
-        expected=len(expected),
-        passed=len(expected) - len(failed) - len(missing),
+        expected=expected,
+        passed=expected - len(failed) - len(missing),
         failed=tuple(sorted(failed)),
         missing=tuple(sorted(missing)),
     )
@@ -173,7 +186,7 @@ def _tallies(key: Key, base: TestReport, hidden: TestReport) -> tuple[Tally, Tal
     return (
         tally(groups["capability"], hidden),
         tally(groups["memory"], hidden),
-        tally(key.pass_to_pass, base),
+        tally_base(key, base, hidden),
     )
 
 

@@ -233,12 +233,17 @@ def _load_key(folder: Path, task_id: str) -> Key:
         raise _contradiction(
             task_id, f"key.json: expected each test in one list, found {sorted(both)[0]} in both"
         )
+    if base.apart and card.boundary != "process":
+        raise _contradiction(
+            task_id, 'pass_to_pass.json: expected no tests apart under the boundary "in_process"'
+        )
     return Key(
         task_id=task_id,
         card=card,
         hidden_files=tuple(hidden),
         pass_to_pass=base.pass_to_pass,
         also_reported=base.also_reported,
+        apart=base.apart,
     )
 
 

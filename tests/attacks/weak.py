@@ -100,7 +100,23 @@ def fixed_path(lab: Lab) -> None:
     exam(lab, found)
 
 
+def examined_apart(lab: Lab) -> None:
+    """The base suite is believed as it reports from the process that it shares with the code under test."""
+    real = vars(stages)["exam_for"]
+
+    def alone(runner: Any, key: Any, seal: Any) -> Exam:
+        made: Exam = real(runner, key.model_copy(update={"apart": ()}), seal)
+        return made
+
+    lab.patcher.setattr(stages, "exam_for", alone)
+    lab.patcher.setattr(
+        verdict, "tally_base", lambda key, base, hidden: verdict.tally(key.pass_to_pass, base)
+    )
+
+
 def process_boundary(lab: Lab) -> None:
+    """Everything runs in one process, so there is nothing apart either."""
+    examined_apart(lab)
     real = vars(stages)["exam_for"]
 
     def together(runner: Any, key: Any, seal: Any) -> Exam:
@@ -112,6 +128,7 @@ def process_boundary(lab: Lab) -> None:
 
 
 def hidden_from_candidate(lab: Lab) -> None:
+    examined_apart(lab)
     if lab.card.id == "hidden-test-overwriter":
         # A harness that keeps what lies at the path: the candidate's own file is run.
         exam(
@@ -168,6 +185,7 @@ def seal(lab: Lab) -> None:
 
 def report_channel(lab: Lab) -> None:
     """Grades hidden tests by what they print, as log-parsing harnesses do, exit status checked as well."""
+    examined_apart(lab)
     real = vars(believed)["normalise"]
 
     def by_log(outcome: Any, e: Exam) -> TestReport:
@@ -181,7 +199,7 @@ def report_channel(lab: Lab) -> None:
         tests = tuple(
             TestStatus(id=name, status="pass", n=1)
             for name, status in sorted(said.items())
-            if believed and status == "PASSED" and name in e.reportable
+            if believed and status == "PASSED" and e.may_report(name)
         )
         report = cast("TestReport", real(dataclasses.replace(outcome, report=None), e))
         return report.model_copy(update={"tests": tests, "faults": ()})
@@ -374,6 +392,7 @@ WEAKEN: dict[Defence, Callable[[Lab], None]] = {
     Defence.ANSWERS_AT_ACT: answers_at_act,
     Defence.BLIND_CONTAINER: _options(environment={"TRIAL": "depotfeed-returns/no_memory"}),
     Defence.BOUNDED_HARVEST: bounded_harvest,
+    Defence.EXAMINED_APART: examined_apart,
     Defence.FIXED_PATH: fixed_path,
     Defence.FRESH_CONTAINERS: fresh_containers,
     Defence.HARVEST_RULES: harvest_rules,

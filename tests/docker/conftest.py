@@ -13,7 +13,13 @@ from orchestrator.pipeline.options import PlanRequest
 from orchestrator.pipeline.setup import make_plan
 from orchestrator.sandbox.adapter import DockerSandbox, EngineClient
 from orchestrator.sandbox.engine import connect
-from orchestrator.sandbox.identity import LABEL_OWNER, installation_id, owner_state, this_owner
+from orchestrator.sandbox.identity import (
+    LABEL_INSTALLATION,
+    LABEL_OWNER,
+    installation_id,
+    owner_state,
+    this_owner,
+)
 
 
 @pytest.fixture(scope="session")
@@ -32,8 +38,9 @@ def sandbox(client: EngineClient) -> DockerSandbox:
 
 
 def ours(client: EngineClient) -> dict[str, set[str]]:
-    """Returns our objects but those of another process that is alive: it may be at work beside us."""
-    label = {"label": "memtrial=trial"}
+    """Returns this installation's objects but those of another process that is alive: it may be at work beside us."""
+    own = f"{LABEL_INSTALLATION}={installation_id(cache_root())}"
+    label = {"label": ["memtrial=trial", own]}
 
     def names(items: list[dict[str, Any]], name: str) -> set[str]:
         owners = {item[name]: (item.get("Labels") or {}).get(LABEL_OWNER, "") for item in items}

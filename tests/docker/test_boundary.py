@@ -8,8 +8,9 @@ from orchestrator.protocols import Launch
 from orchestrator.sandbox.containers import Container
 from orchestrator.sandbox.harden import draw_uids, verifier_profile
 from orchestrator.sandbox.timing import StepClock
-from orchestrator.scoring.runners import exam_for, job_for
+from orchestrator.scoring.runners import exam_for, job_for, normalise
 from orchestrator.scoring.seal import draw_seal
+from orchestrator.scoring.verdict import tally, tally_base
 from orchestrator.sources.loader import load_task
 
 pytestmark = [pytest.mark.docker, pytest.mark.usefixtures("nothing_left")]
@@ -65,6 +66,37 @@ def test_the_candidates_process_reaches_nothing_but_its_own(sandbox, plan, fixtu
     job = job_for(exam, pin, loaded.card.runner, expect_tree=harvest.tree, diff=harvest.diff)
     outcome, _ = sandbox.verify(job, trial="test")
     assert b"FOUND [] OUT OF" in outcome.log, outcome.log.decode().split("FOUND", 1)[-1][:600]
+
+
+REGRESSION = """
+sed -i 's/^def parse_whole.*/&\\n    return 7/' src/depotfeed/numbers.py
+cat >> src/depotfeed/__init__.py <<'END'
+try:
+    import _pytest.python as python
+    real = python.Function.runtest
+    python.Function.runtest = lambda self: real(self) if self.nodeid.startswith("seal_") else None
+except ImportError:
+    pass
+END
+"""
+
+
+def test_a_regression_that_is_hidden_in_the_base_suites_process_is_found_apart(
+    sandbox, plan, fixtures
+):
+    loaded = load_task(fixtures, "depotfeed-returns")
+    pin = plan.task(loaded.card.id)
+    with sandbox.open(pin, trial="test/regression") as workspace:
+        workspace.act(Launch(argv=("sh", "-ec", REGRESSION), environment=(), stdin=b""))
+        harvest = workspace.harvest()
+    reports = []
+    for phase in ("pass_to_pass", "fail_to_pass"):
+        exam = exam_for(loaded.card.runner, loaded.key, draw_seal(phase))
+        job = job_for(exam, pin, loaded.card.runner, expect_tree=harvest.tree, diff=harvest.diff)
+        reports.append(normalise(sandbox.verify(job, trial="test/regression")[0], exam))
+    together = tally(loaded.key.pass_to_pass, reports[0])
+    assert together.passed == together.expected
+    assert tally_base(loaded.key, *reports).failed
 
 
 def test_each_folder_of_a_verifier_has_the_mode_that_keeps_others_out(client, plan):

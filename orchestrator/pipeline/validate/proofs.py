@@ -41,10 +41,20 @@ def base_suite(stage: Stage, plays: Sequence[Outcome]) -> Check:
         for name in sorted(pinned)
         if found.get(name, pinned[name]) != pinned[name]
     ][:3]
+    lost = stage.tallies(plays[0])[2]
+    problems += [
+        f"{name} is pinned to pass apart and does not: run `memtrial tasks pin {stage.task.card.id}`"
+        for name in sorted({*lost.failed, *lost.missing} & set(stage.task.key.apart) & set(found))
+    ][:3]
     problems += _faults(plays)
     if any(play.statuses() != plays[0].statuses() for play in plays):
         problems.append(f"the suite gives other results when it is repeated: {_unstable(plays)}")
-    return check("v2-base-suite", problems, f"{len(pinned)} tests pass, alike in {len(plays)} runs")
+    apart = f", {len(stage.task.key.apart)} of them apart from the code under test as well"
+    return check(
+        "v2-base-suite",
+        problems,
+        f"{len(pinned)} tests pass, alike in {len(plays)} runs{apart if stage.task.key.apart else ''}",
+    )
 
 
 def no_op(stage: Stage, play: Outcome) -> Check:

@@ -77,6 +77,8 @@ def suite_exam(suite: Suite, runner: Runner, key: Key, seal: Seal) -> Exam:
         protected=expressions((*suite.protected, *_places_of_tests(runner))),
         tests=suite.command(runner, tuple(p for p, _ in hidden), tuple(f.path for f in drawn)),
         candidate=None,
+        pinned_tests=(),
+        left_out=(),
         reportable=frozenset(ids),
     )
 
@@ -106,7 +108,7 @@ def suite_report(suite: Suite, outcome: VerifyOutcome, exam: Exam) -> TestReport
     if outcome.compiled and not outcome.timed_out and fault is None and reading.build_error is None:
         wrong, tests = broken_seal(tests, exam.seal_files)
         fault = ReportFault(kind="seal", detail=wrong) if wrong is not None else None
-    counted = tuple(t for t in tests if t.id in exam.reportable) if fault is None else ()
+    counted = tuple(t for t in tests if exam.may_report(t.id)) if fault is None else ()
     base = exam.phase == "pass_to_pass"
     return TestReport(
         runner=exam.kind,

@@ -142,6 +142,18 @@ def test_hidden_tests_run_apart_from_the_candidate_unless_the_task_says_otherwis
     assert "/work" not in dict(apart.tests.environment)["PYTHONPATH"]
 
 
+def test_the_pinned_base_tests_are_examined_with_the_hidden_ones_where_the_task_names_such(key):
+    seal = draw_seal("fail_to_pass")
+    apart = exam_for(RUNNER, key.model_copy(update={"apart": ("tests.test_old::test_a",)}), seal)
+    alone = exam_for(RUNNER, key, seal)
+    assert (apart.pinned_tests, alone.pinned_tests) == (("tests",), ())
+    assert (apart.left_out, alone.left_out) == (("tests.test_old::test_b",), ())
+    # The hidden file lies below: named as well, pytest would leave out its neighbours.
+    assert [word for word in apart.tests.argv if word.startswith("tests")] == ["tests"]
+    assert apart.may_report("tests.test_old::test_b")
+    assert not alone.may_report("tests.test_old::test_b")
+
+
 @pytest.mark.parametrize(
     "path",
     [

@@ -120,6 +120,27 @@ def test_base_tests_count_from_the_run_without_hidden_tests_and_hidden_ones_from
     ] == [0, 0, 0]
 
 
+@pytest.mark.parametrize(
+    ("together", "apart", "lost"),
+    [
+        (("test_a", "test_b"), ("test_a",), ()),
+        (("test_a", "test_b"), (), ("test_a",)),
+        (("test_b",), ("test_a",), ("test_a",)),
+        (("test_a",), ("test_a", "test_b"), ("test_b",)),
+    ],
+)
+def test_a_base_test_that_is_examined_apart_must_pass_in_both_runs(
+    judge: Judge, key: Key, together: tuple[str, ...], apart: tuple[str, ...], lost: tuple[str, ...]
+) -> None:
+    verdict = judge(
+        changed_key=key.model_copy(update={"apart": ("tests.test_old::test_a",)}),
+        base_passed=tuple(f"tests.test_old::{name}" for name in together),
+        hidden_passed=(CAPABILITY, MEMORY, *(f"tests.test_old::{name}" for name in apart)),
+    )
+    assert verdict.pass_to_pass.missing == tuple(f"tests.test_old::{name}" for name in lost)
+    assert verdict.resolved == (not lost)
+
+
 def test_a_broken_build_names_every_test_as_missing_and_gives_one_reason(judge: Judge) -> None:
     verdict = judge(base=NOT_BUILT, hidden=NOT_BUILT)
     assert verdict.pass_to_pass.missing == ("tests.test_old::test_a", "tests.test_old::test_b")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -59,6 +60,7 @@ def counted(limit):
 def stop():
     raise KeyboardInterrupt
 """
+LEFT_OUT = ["test_hidden::test_known_not_to_work[ab]"]
 Run = Callable[[str, str], dict[str, str]]
 
 
@@ -73,6 +75,7 @@ def run(tmp_path: Path) -> Run:
         (source / "__init__.py").write_text(textwrap.dedent(code))
         (source / "sub.py").write_text("VALUE = 3\n")
         (hidden / "test_hidden.py").write_text(textwrap.dedent(tests))
+        (hidden / ".left-out.json").write_text(json.dumps(LEFT_OUT))
         sock = tmp_path / "socket"
         plain = {"PATH": os.environ["PATH"], "PYTHONDONTWRITEBYTECODE": "1"}
         candidate = subprocess.Popen(
@@ -277,3 +280,20 @@ def test_modules_that_exist_here_are_never_taken_from_there(run):
             """,
         )
     )
+
+
+def test_only_the_base_tests_that_are_named_are_left_out(run: Run) -> None:
+    found = run(
+        CODE,
+        """
+        import pytest
+
+        @pytest.mark.parametrize("value", ["ab", "c"])
+        def test_known_not_to_work(value):
+            assert value == "c"
+
+        def test_other():
+            assert True
+        """,
+    )
+    assert found == {"test_known_not_to_work[c]": "PASSED", "test_other": "PASSED"}
