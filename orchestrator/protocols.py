@@ -1,7 +1,7 @@
 """Every port on one page. Pipeline code knows these shapes; the rooms below implement them.
 
 `Workspace` lives as long as a trial's containers; `Sandbox` opens one and runs verifications. An
-`AgentDriver` turns a prompt into a command, a `MemoryAdapter` turns history into ranked items. Values
+`AgentDriver` turns a prompt into a command, a `MemoryAdapter` turns sessions into a compiled context. Values
 that cross a port are frozen.
 """
 
@@ -10,16 +10,27 @@ from __future__ import annotations
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Literal, Protocol, runtime_checkable
 
-from orchestrator.model.condition import Condition
+from orchestrator.model.condition import MemoryBudget
 from orchestrator.model.exchange import Role
 from orchestrator.model.gateway import Traffic
 from orchestrator.model.isolation import Inventory
-from orchestrator.model.memory import Remembered
+from orchestrator.model.lifecycle import (
+    CaptureReport,
+    CompiledContext,
+    Description,
+    ExtractionReport,
+    GoldFacts,
+    Query,
+    Ranked,
+    Session,
+    Snapshot,
+    StoreDump,
+)
 from orchestrator.model.plan import TaskPin
 from orchestrator.model.resources import Resources
-from orchestrator.model.task import History, Rehearsal
+from orchestrator.model.task import Rehearsal
 from orchestrator.model.verdict import Change, LeftOut
 
 
@@ -209,8 +220,68 @@ class ModelGateway(Protocol):
         """Makes them worthless and returns what went through."""
 
 
-class MemoryAdapter(Protocol):
-    """A memory system, driven from raw history to ranked items."""
+class Clock(Protocol):
+    """The time of a history: a memory system asks it, and never the machine, so that runs repeat."""
 
-    def remember(self, condition: Condition, history: History, query: str) -> Remembered:
-        """Captures the history, freezes the store, then retrieves for the query (the task's prompt)."""
+    def now(self) -> str:
+        """Returns the time of the latest event that was handed over, as RFC 3339 text in UTC."""
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryPlace:
+    """Where a memory system lives: its own empty folders, its only way out, and what it may spend.
+
+    Everything that it keeps lies below `workdir`, which is archived when the store is frozen. `budget` is
+    null for an arm that delivers nothing; `gateway` for one that asks no model. `seed` is all its chance.
+    """
+
+    workdir: Path
+    home: Path
+    gateway: GatewayAccess | None
+    clock: Clock
+    budget: MemoryBudget | None
+    seed: int
+
+
+class MemoryAdapter(Protocol):
+    """A memory system, from raw history to compiled context. One object lives for one trial.
+
+    The steps come in this order: describe, open, ingest for each session, settle, freeze, retrieve, compile,
+    close. `dump` may be asked for at any time after `open`. The harness records and hashes every answer,
+    checks it, bounds its time and size, and charges whatever breaks to the step at which it broke.
+    """
+
+    def describe(self) -> Description:
+        """Says who this is and what it can; asked before anything else, without effects."""
+
+    def open(self, place: MemoryPlace) -> None:
+        """Makes an empty store below `place.workdir`."""
+
+    def ingest(self, session: Session) -> CaptureReport:
+        """Captures one session; sessions come in chronological order, each once."""
+
+    def settle(self, deadline_s: int) -> ExtractionReport:
+        """Drains every queue within so many seconds; what is not done by then has failed."""
+
+    def freeze(self) -> Snapshot:
+        """Ends all writing, before the task is known."""
+
+    def retrieve(self, query: Query) -> Ranked:
+        """Returns the best items for a query; at most `query.k`, of its scope, from the frozen store."""
+
+    def compile(self, ranked: Ranked, budget: MemoryBudget) -> CompiledContext:
+        """Chooses and orders items under the budget and renders them by the shared template."""
+
+    def dump(self, as_of: str | None = None) -> StoreDump:
+        """Returns the whole store, or what it held at a time (RFC 3339, UTC); changes nothing."""
+
+    def close(self) -> None:
+        """Lets go of everything; called once, also after a failure."""
+
+
+@runtime_checkable
+class InformedAdapter(MemoryAdapter, Protocol):
+    """A memory system with a door for facts of the answer key: a bound or a harm probe, never a claim."""
+
+    def inform(self, gold: GoldFacts) -> None:
+        """Hands over gold facts, once, after `describe` and before `open`."""

@@ -17,14 +17,12 @@ from xml.sax.saxutils import quoteattr
 from orchestrator.core.files import write_atomic
 from orchestrator.core.patchtext import touched_paths
 from orchestrator.core.places import fixtures_root, images_root
-from orchestrator.memory.curated import CuratedAdapter
-from orchestrator.memory.none import NoMemoryAdapter
-from orchestrator.memory.raw_fts import RawFtsAdapter
 from orchestrator.memory.tokens import TokenCounter
 from orchestrator.model.plan import ImagePin, Plan, TaskPin, Trial
 from orchestrator.model.report import RunReport
 from orchestrator.model.resources import Resources
 from orchestrator.model.verdict import Change
+from orchestrator.pipeline.memory import adapter_of
 from orchestrator.pipeline.options import PlanRequest
 from orchestrator.pipeline.plan import build_plan
 from orchestrator.pipeline.run import Run
@@ -34,7 +32,6 @@ from orchestrator.protocols import (
     ActOutcome,
     HarvestOutcome,
     Launch,
-    MemoryAdapter,
     VerifyJob,
     VerifyOutcome,
 )
@@ -194,11 +191,6 @@ def junit(tests: list[tuple[str, bool]]) -> bytes:
 def _benches(plan: Plan, sandbox: PlayedSandbox) -> Callable[[Trial], Bench]:
     tasks = {name: load_task(fixtures_root(), name) for name in _task_names()}
     curated = {p.task_id: load_curated(fixtures_root(), p.task_id).text for p in plan.curated}
-    adapters: dict[str, MemoryAdapter] = {
-        "none": NoMemoryAdapter(),
-        "raw_fts": RawFtsAdapter(),
-        "curated": CuratedAdapter(curated),
-    }
     counter, guard = TokenCounter(), guard_over()
 
     def bench(trial: Trial) -> Bench:
@@ -207,7 +199,9 @@ def _benches(plan: Plan, sandbox: PlayedSandbox) -> Callable[[Trial], Bench]:
             plan_sha256=plan.digest_sha256(),
             trial=trial,
             task=tasks[trial.task_id],
-            adapter=adapters[plan.condition(trial.condition_id).adapter],
+            adapter=adapter_of(
+                plan.condition(trial.condition_id), curated.get(trial.task_id), counter
+            ),
             sandbox=sandbox,
             counter=counter,
             guard=guard,

@@ -6,12 +6,14 @@ from collections.abc import Iterable
 
 from orchestrator.core.errors import IntegrityError
 from orchestrator.ledger.history import AttemptRecord, RunRecord, TrialRecord
+from orchestrator.model.lifecycle import follows
 from orchestrator.model.outcome import Outcome
 from orchestrator.model.plan import Plan
 from orchestrator.model.record import (
     AttemptEnded,
     AttemptStarted,
     LedgerEntry,
+    MemoryStep,
     RunEnded,
     RunStarted,
     Stage,
@@ -50,6 +52,8 @@ class _State:
             raise _refuse(entry, "the run's start as the first entry and nowhere else")
         if isinstance(body, AttemptStarted):
             self._start(entry, body)
+        elif isinstance(body, MemoryStep):
+            self._memory(entry, body)
         elif isinstance(body, StageDone):
             self._stage(entry, body)
         elif isinstance(body, AttemptEnded):
@@ -79,6 +83,14 @@ class _State:
         if body.stage in attempt.stages or not (body.stage is following or early):
             raise _refuse(entry, "the stages in order, each once")
         attempt.stages[body.stage] = body
+
+    def _memory(self, entry: LedgerEntry, body: MemoryStep) -> None:
+        attempt = self._open(entry, body.trial, body.attempt)
+        remembering = list(attempt.stages) == [Stage.PREPARE]
+        last = attempt.memory[-1].record.step if attempt.memory else None
+        if not remembering or not follows(last, body.record.step):
+            raise _refuse(entry, "the steps of a memory system in order, within its stage")
+        attempt.memory.append(body)
 
     def _end(self, entry: LedgerEntry, body: AttemptEnded) -> None:
         attempt = self._open(entry, body.trial, body.attempt)

@@ -11,6 +11,7 @@ from orchestrator.model.record import (
     AttemptEnded,
     AttemptStarted,
     LedgerEntry,
+    MemoryStep,
     RunEnded,
     RunResumed,
     RunStarted,
@@ -26,6 +27,7 @@ class AttemptRecord:
     number: int
     stages: dict[Stage, StageDone] = field(default_factory=dict)
     ended: AttemptEnded | None = None
+    memory: list[MemoryStep] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -92,6 +94,8 @@ def replay(entries: list[LedgerEntry]) -> RunRecord:
             run.trials.setdefault(body.trial, TrialRecord()).attempts.append(
                 AttemptRecord(body.attempt)
             )
+        elif isinstance(body, MemoryStep):
+            _attempt(run, body.trial, body.attempt).memory.append(body)
         elif isinstance(body, StageDone):
             _attempt(run, body.trial, body.attempt).stages[body.stage] = body
         elif isinstance(body, AttemptEnded):

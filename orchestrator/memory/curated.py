@@ -6,47 +6,43 @@ The file was checked against its curator log before any run (sources.loader); he
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 
-from orchestrator.core.canonical import sha256_hex
-from orchestrator.core.errors import DocumentError
-from orchestrator.model.condition import Condition
-from orchestrator.model.memory import MemoryItem, Remembered
-from orchestrator.model.task import History
+from orchestrator.memory.builtin import BuiltinMemory
+from orchestrator.memory.sessions import PROJECT
+from orchestrator.memory.tokens import TokenCounter
+from orchestrator.model.lifecycle import StoredMemory
+from orchestrator.protocols import MemoryPlace
 
 _LIST_ENTRY = re.compile(r"(?:[-*+]|\d{1,9}[.)])\s+")
 
 
-class CuratedAdapter:
-    """Serves the curated file of a task."""
+class CuratedAdapter(BuiltinMemory):
+    """Serves the curated file of a task; raw events teach it nothing.
 
-    def __init__(self, files: Mapping[str, str]) -> None:
-        self._files = dict(files)
+    Args:
+        text: the file.
+        counter: counts tokens.
+    """
 
-    def remember(self, condition: Condition, history: History, query: str) -> Remembered:
-        """Returns the file's entries in order.
+    name = "curated"
+    information = "curated"
 
-        Raises:
-            DocumentError: the task has no curated file.
-        """
-        text = self._files.get(history.task_id)
-        if text is None:
-            raise DocumentError(
-                "curated-file-missing",
-                f"task {history.task_id}: expected a curated file, found none",
-                hint=f"add fixtures/curated/{history.task_id}/MEMORY.md with its log",
+    def __init__(self, text: str, counter: TokenCounter) -> None:
+        super().__init__(counter)
+        self._entries = split_entries(text)
+
+    def open(self, place: MemoryPlace) -> None:
+        """Writes the entries down in order."""
+        self._memories = [
+            StoredMemory(
+                memory_id=f"c{number:03d}",
+                kind="entry",
+                text=entry,
+                scope=PROJECT,
+                status="active",
             )
-        items = tuple(
-            MemoryItem(item_id=f"c{number:03d}", text=entry)
-            for number, entry in enumerate(split_entries(text), 1)
-        )
-        return Remembered(
-            condition_id=condition.id,
-            adapter="curated",
-            captured_events=0,
-            store_sha256=sha256_hex(text.encode()),
-            items=items,
-        )
+            for number, entry in enumerate(self._entries, 1)
+        ]
 
 
 def split_entries(text: str) -> list[str]:

@@ -23,7 +23,7 @@ class Condition(Closed):
     id: Slug
     role: Literal["primary", "diagnostic", "control"]
     summary: Text
-    adapter: Literal["none", "curated", "raw_fts"]
+    adapter: Slug
     budget: MemoryBudget | None = None
     retrieve_k: int | None = Field(default=None, gt=0, le=1000)
     forbidden_shortcuts: tuple[Text, ...] = ()
@@ -33,8 +33,8 @@ class Condition(Closed):
     def _budget_belongs_to_memory(self) -> Self:
         if (self.adapter == "none") != (self.budget is None):
             raise ValueError("a budget is given exactly when the adapter delivers memory")
-        if (self.adapter == "raw_fts") != (self.retrieve_k is not None):
-            raise ValueError("retrieve_k is given exactly when the adapter retrieves")
+        if self.retrieve_k is not None and self.budget is None:
+            raise ValueError("retrieve_k is given only when the adapter delivers memory")
         return self
 
     @property

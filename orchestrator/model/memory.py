@@ -7,6 +7,13 @@ from typing import Literal, Self
 from pydantic import Field, model_validator
 
 from orchestrator.model.base import Closed, Document, Sha256, Slug, Text
+from orchestrator.model.lifecycle import (
+    CompiledContext,
+    ContractFailure,
+    DroppedItem,
+    IncludedItem,
+    StepRecord,
+)
 
 
 class MemoryItem(Closed):
@@ -25,29 +32,28 @@ class CaptureDrop(Closed):
 
 
 class Remembered(Document):
-    """The outcome of `remember`: a frozen store and the ranked items that the prompt brought up."""
+    """The outcome of `remember`: every step of a memory system's life, and what the last one gave.
+
+    With a `failure` nothing reaches the agent: the trial goes on without memory and counts against its arm.
+    `store_sha256` is the digest of the frozen dump, `archive_sha256` that of the work folder's archive.
+    """
 
     condition_id: Slug
     adapter: Slug
     captured_events: int = Field(ge=0)
     capture_drops: tuple[CaptureDrop, ...] = ()
     store_sha256: Sha256 | None
+    archive_sha256: Sha256 | None = None
     items: tuple[MemoryItem, ...]
+    steps: tuple[StepRecord, ...] = ()
+    context: CompiledContext | None = None
+    failure: ContractFailure | None = None
 
-
-class IncludedItem(Closed):
-    """An item that reached the agent."""
-
-    item_id: Slug
-    tokens: int = Field(ge=0)
-
-
-class DroppedItem(Closed):
-    """An item that did not, and why."""
-
-    item_id: Slug
-    tokens: int = Field(ge=0)
-    reason: Literal["over_budget", "duplicate"]
+    @model_validator(mode="after")
+    def _a_failure_delivers_nothing(self) -> Self:
+        if self.failure is not None and self.context is not None:
+            raise ValueError("a memory system that broke its contract delivers no context")
+        return self
 
 
 class Injection(Document):

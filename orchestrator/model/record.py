@@ -8,6 +8,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from orchestrator.model.base import Closed, Document, Sha256, Slug, Text, UtcTime
+from orchestrator.model.lifecycle import StepRecord
 from orchestrator.model.outcome import GRADED, MAY_BE_GRADED, Outcome
 from orchestrator.model.resources import Resources
 
@@ -73,6 +74,16 @@ class StageDone(Closed):
     resources: Resources | None = None
 
 
+class MemoryStep(Closed):
+    """A step of the memory system ended, within stage `remember`; its answer is a blob of that stage."""
+
+    kind: Literal["memory_step"] = "memory_step"
+    trial: Text
+    attempt: int = Field(gt=0)
+    record: StepRecord
+    wall_ms: int = Field(ge=0)
+
+
 class AttemptEnded(Closed):
     """How an attempt ended. A graded outcome carries a verdict; any other is never scored."""
 
@@ -113,7 +124,7 @@ class RunEnded(Closed):
 
 
 Body = Annotated[
-    RunStarted | RunResumed | AttemptStarted | StageDone | AttemptEnded | RunEnded,
+    RunStarted | RunResumed | AttemptStarted | MemoryStep | StageDone | AttemptEnded | RunEnded,
     Field(discriminator="kind"),
 ]
 

@@ -13,7 +13,8 @@ from orchestrator.ledger.blobs import BlobStore
 from orchestrator.ledger.chain import Ledger
 from orchestrator.ledger.history import AttemptRecord
 from orchestrator.model.base import Document
-from orchestrator.model.record import Artifact, Stage, StageDone
+from orchestrator.model.lifecycle import StepRecord
+from orchestrator.model.record import Artifact, MemoryStep, Stage, StageDone
 from orchestrator.model.resources import Resources
 
 D = TypeVar("D", bound=Document)
@@ -40,6 +41,7 @@ class Journal:
         self._recorded = dict(recorded.stages) if recorded else {}
         self._artifacts: list[Artifact] = []
         self._container_ms = 0
+        self._step_began = 0
         self.container_ms_total = 0
         self.present = Stage.PREPARE
         known = [done.resources for done in self._recorded.values() if done.resources]
@@ -54,6 +56,19 @@ class Journal:
         sha256 = self.blobs.put(data)
         self._artifacts.append(Artifact(name=name, sha256=sha256, bytes=len(data)))
         return sha256
+
+    def note(self, record: StepRecord) -> None:
+        """Records a step of the memory system at once, as a line of its own."""
+        now = monotonic_ms()
+        self._ledger.append(
+            MemoryStep(
+                trial=self.trial,
+                attempt=self.attempt,
+                record=record,
+                wall_ms=now - self._step_began,
+            )
+        )
+        self._step_began = now
 
     def evidence(self, lines: tuple[str, ...]) -> Artifact:
         """Stores what was seen, one observation per line, outside any stage."""
@@ -93,7 +108,7 @@ class Journal:
         self._on_stage(stage)
         self._artifacts = []
         self._container_ms = 0
-        began = monotonic_ms()
+        began = self._step_began = monotonic_ms()
         document = run()
         done = StageDone(
             trial=self.trial,

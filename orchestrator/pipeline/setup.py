@@ -17,9 +17,6 @@ from orchestrator.core.places import (
     results_root,
 )
 from orchestrator.core.words import counted
-from orchestrator.memory.curated import CuratedAdapter
-from orchestrator.memory.none import NoMemoryAdapter
-from orchestrator.memory.raw_fts import RawFtsAdapter
 from orchestrator.memory.tokens import TokenCounter
 from orchestrator.model.gateway import CassetteUse
 from orchestrator.model.outcome import Outcome
@@ -27,6 +24,7 @@ from orchestrator.model.plan import ImagePin, Plan, Trial
 from orchestrator.pipeline.fits import check_fits
 from orchestrator.pipeline.guards import Guards, examine_images, host_canary
 from orchestrator.pipeline.imaging import Shared, languages_of, shared_images, write_lock
+from orchestrator.pipeline.memory import adapter_of
 from orchestrator.pipeline.options import PlanRequest
 from orchestrator.pipeline.plan import build_plan, choose
 from orchestrator.pipeline.ready import ready_for_images, ready_to_run
@@ -35,7 +33,7 @@ from orchestrator.pipeline.stages import Bench
 from orchestrator.pipeline.stopping import stoppable
 from orchestrator.pipeline.traffic import gateway_of
 from orchestrator.pipeline.watch import Watch
-from orchestrator.protocols import MemoryAdapter, ModelGateway, Sandbox
+from orchestrator.protocols import ModelGateway, Sandbox
 from orchestrator.sandbox.adapter import DockerSandbox, EngineClient
 from orchestrator.sandbox.containers import EngineFault
 from orchestrator.sandbox.engine import connect, describe, ensure_engine
@@ -153,14 +151,7 @@ class _Benches:
         self._counter = TokenCounter()
         self._tasks = {task.digests.id: load_task(fixtures, task.digests.id) for task in plan.tasks}
         self._guards = Guards(self._tasks, client, secret=secret)
-        self._adapters = {c.id: self._adapter(c.adapter, fixtures) for c in plan.conditions}
-
-    def _adapter(self, adapter: str, fixtures: Path) -> MemoryAdapter:
-        if adapter == "none":
-            return NoMemoryAdapter()
-        if adapter == "raw_fts":
-            return RawFtsAdapter()
-        return CuratedAdapter(curated_texts(self._plan, fixtures))
+        self._curated = curated_texts(plan, fixtures)
 
     def __call__(self, trial: Trial) -> Bench:
         """Returns the bench of a trial."""
@@ -169,7 +160,11 @@ class _Benches:
             plan_sha256=self._plan_sha256,
             trial=trial,
             task=self._tasks[trial.task_id],
-            adapter=self._adapters[trial.condition_id],
+            adapter=adapter_of(
+                self._plan.condition(trial.condition_id),
+                self._curated.get(trial.task_id),
+                self._counter,
+            ),
             sandbox=self._sandbox,
             counter=self._counter,
             guard=self._guards.of(self._plan.task(trial.task_id)),

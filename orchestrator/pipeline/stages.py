@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -10,7 +11,8 @@ from pathlib import Path
 from orchestrator.agents.registry import driver_for
 from orchestrator.core.canonical import sha256_hex
 from orchestrator.core.errors import Inadmissible, IntegrityError, Misconduct
-from orchestrator.memory.compile import compile_injection, final_prompt
+from orchestrator.memory.compile import final_prompt, injection_of
+from orchestrator.memory.life import live
 from orchestrator.memory.tokens import TokenCounter
 from orchestrator.model.condition import Condition
 from orchestrator.model.gateway import Traffic
@@ -22,6 +24,7 @@ from orchestrator.model.verdict import Acted, Harvest, TestReport, Verdict, Viol
 from orchestrator.pipeline import isolation
 from orchestrator.pipeline.condemned import condemned
 from orchestrator.pipeline.journal import Journal
+from orchestrator.pipeline.memory import memory_assignment
 from orchestrator.pipeline.traffic import check_traffic, was_capped
 from orchestrator.protocols import (
     AgentDriver,
@@ -49,7 +52,7 @@ class Bench:
     plan_sha256: str
     trial: Trial
     task: LoadedTask
-    adapter: MemoryAdapter
+    adapter: Callable[[], MemoryAdapter]
     sandbox: Sandbox
     counter: TokenCounter
     guard: isolation.Guard
@@ -140,17 +143,22 @@ def close_gateway(bench: Bench, journal: Journal | None) -> None:
 
 
 def remember(bench: Bench, journal: Journal) -> Remembered:
-    """Drives the memory system from raw history to ranked items. It never sees the Key."""
-    remembered = bench.adapter.remember(
-        bench.condition, bench.task.history, bench.task.brief.prompt
-    )
-    journal.keep("items", b"\n".join(item.canonical() for item in remembered.items))
-    return remembered
+    """Drives the memory system from raw history to a compiled context. It never sees the Key."""
+    with memory_assignment(
+        bench.plan, bench.trial, bench.task.history, bench.task.brief
+    ) as assignment:
+        return live(
+            bench.adapter(),
+            assignment,
+            bench.counter,
+            keep=journal.keep,
+            note=journal.note,
+        )
 
 
 def inject(bench: Bench, remembered: Remembered) -> Injection:
-    """Compiles the items under the budget; the one path that every condition's bytes take."""
-    return compile_injection(remembered, bench.condition, bench.task.brief.prompt, bench.counter)
+    """Puts the compiled context before the prompt; the one path that every condition's bytes take."""
+    return injection_of(remembered.context, bench.condition, bench.task.brief.prompt, bench.counter)
 
 
 def launch_of(bench: Bench, injection: Injection) -> Launch:

@@ -13,6 +13,7 @@ MODULES = sorted([*(ROOT / "orchestrator").rglob("*.py"), *(ROOT / "images").rgl
 BROAD = {
     "orchestrator/cli/main.py": 1,
     "orchestrator/pipeline/run.py": 1,
+    "orchestrator/memory/watchdog.py": 1,
     "images/verifier/boundary.py": 1,
 }
 MAY_START_PROCESSES = {

@@ -7,18 +7,21 @@ as a drop with a reason, and that is checked before the transaction commits.
 from __future__ import annotations
 
 import sqlite3
+from pathlib import Path
+from urllib.parse import quote
 
-from orchestrator.core.canonical import digest_sha256, sha256_hex
+from orchestrator.core.canonical import sha256_hex
 from orchestrator.core.errors import IntegrityError
 from orchestrator.memory.redact import redact
+from orchestrator.memory.sessions import PROJECT
 from orchestrator.memory.sqlite.search import split_camel
-from orchestrator.model.memory import CaptureDrop
-from orchestrator.model.task import Episode, Event, History
+from orchestrator.model.lifecycle import EventCapture
+from orchestrator.model.task import Event, History
 
 _SCHEMA = """
 CREATE TABLE raw_events (
     ordinal INTEGER PRIMARY KEY, event_id TEXT NOT NULL UNIQUE, episode_id TEXT NOT NULL,
-    at TEXT NOT NULL, role TEXT NOT NULL, content_sha256 TEXT NOT NULL
+    at TEXT NOT NULL, role TEXT NOT NULL, content_sha256 TEXT NOT NULL, scope TEXT NOT NULL
 ) STRICT;
 CREATE TABLE captured_events (
     ordinal INTEGER PRIMARY KEY REFERENCES raw_events(ordinal), event_id TEXT NOT NULL UNIQUE,
@@ -30,35 +33,45 @@ CREATE TABLE dropped_events (
 CREATE VIRTUAL TABLE captured_text USING fts5(text, content='', tokenize='porter unicode61');
 """
 
-_DUMP = {
-    "raw_events": "SELECT * FROM raw_events ORDER BY ordinal",
-    "captured_events": "SELECT * FROM captured_events ORDER BY ordinal",
-    "dropped_events": "SELECT * FROM dropped_events ORDER BY ordinal",
-}
 
-
-def open_store() -> sqlite3.Connection:
-    """Returns an empty store in memory."""
-    store = sqlite3.connect(":memory:", isolation_level=None)
+def open_store(file: Path | None = None) -> sqlite3.Connection:
+    """Returns an empty store in a new file, or in memory."""
+    store = sqlite3.connect(file or ":memory:", isolation_level=None)
     store.executescript(_SCHEMA)
     return store
 
 
-def capture(store: sqlite3.Connection, history: History) -> tuple[int, tuple[CaptureDrop, ...]]:
-    """Captures a history; returns how many events were stored and which were dropped.
+def reopen_frozen(file: Path) -> sqlite3.Connection:
+    """Opens a store in a file for reading alone."""
+    return sqlite3.connect(
+        f"file:{quote(str(file))}?mode=ro&immutable=1", uri=True, isolation_level=None
+    )
+
+
+def capture_episode(
+    store: sqlite3.Connection, episode_id: str, events: tuple[Event, ...], *, scope: str
+) -> tuple[EventCapture, ...]:
+    """Captures an episode in one transaction; returns what became of each event, in order.
 
     Raises:
-        IntegrityError: an event is in neither or in both tables; nothing of its episode is kept then.
+        IntegrityError: an event is in neither or in both tables; nothing of the episode is kept then.
     """
-    ordinal = 0
+    with store:  # commits, or rolls back on any error
+        store.execute("BEGIN IMMEDIATE")
+        first = int(store.execute("SELECT count(*) FROM raw_events").fetchone()[0])
+        captures = tuple(
+            _capture_event(store, ordinal, event, episode_id, scope)
+            for ordinal, event in enumerate(events, first)
+        )
+        _check_bijection(store, episode_id, events, first)
+    return captures
+
+
+def capture(store: sqlite3.Connection, history: History) -> int:
+    """Captures a whole history into one scope; returns how many events were stored."""
     for episode in history.episodes:
-        with store:  # commits, or rolls back on any error
-            store.execute("BEGIN IMMEDIATE")
-            first, ordinal = ordinal, _capture_episode(store, episode, ordinal)
-            _check_bijection(store, episode, first)
-    stored = int(store.execute("SELECT count(*) FROM captured_events").fetchone()[0])
-    rows = store.execute("SELECT event_id, reason FROM dropped_events ORDER BY ordinal").fetchall()
-    return stored, tuple(CaptureDrop(event_id=event_id, reason=reason) for event_id, reason in rows)
+        capture_episode(store, episode.episode_id, episode.events, scope=PROJECT)
+    return int(store.execute("SELECT count(*) FROM captured_events").fetchone()[0])
 
 
 def event_text(event: Event) -> str:
@@ -69,42 +82,41 @@ def event_text(event: Event) -> str:
     return f"{event.tool.name}: {event.tool.input}{ended}\n{event.text}"
 
 
-def _capture_episode(store: sqlite3.Connection, episode: Episode, ordinal: int) -> int:
-    for event in episode.events:
+def _capture_event(
+    store: sqlite3.Connection, ordinal: int, event: Event, episode_id: str, scope: str
+) -> EventCapture:
+    content_sha256 = event.digest_sha256()
+    store.execute(
+        "INSERT INTO raw_events VALUES (?, ?, ?, ?, ?, ?, ?)",
+        (ordinal, event.event_id, episode_id, event.at, event.role, content_sha256, scope),
+    )
+    whole = event_text(event)
+    text = redact(whole).strip()
+    # A duplicate is one of the same scope: what another project knows decides nothing here.
+    name = sha256_hex(f"{scope}\n{text}".encode())
+    known = store.execute(
+        "SELECT event_id FROM captured_events WHERE text_sha256 = ?", (name,)
+    ).fetchone()
+    if not text or known:
+        reason = "empty" if not text else f"duplicate of {known[0]}"
         store.execute(
-            "INSERT INTO raw_events VALUES (?, ?, ?, ?, ?, ?)",
-            (
-                ordinal,
-                event.event_id,
-                episode.episode_id,
-                event.at,
-                event.role,
-                event.digest_sha256(),
-            ),
+            "INSERT INTO dropped_events VALUES (?, ?, ?)", (ordinal, event.event_id, reason)
         )
-        text = redact(event_text(event)).strip()
-        name = sha256_hex(text.encode())
-        known = store.execute(
-            "SELECT event_id FROM captured_events WHERE text_sha256 = ?", (name,)
-        ).fetchone()
-        if not text or known:
-            reason = "empty" if not text else f"duplicate of {known[0]}"
-            store.execute(
-                "INSERT INTO dropped_events VALUES (?, ?, ?)", (ordinal, event.event_id, reason)
-            )
-        else:
-            store.execute(
-                "INSERT INTO captured_events VALUES (?, ?, ?, ?, ?, ?)",
-                (ordinal, event.event_id, event.at, event.role, text, name),
-            )
-            store.execute(
-                "INSERT INTO captured_text(rowid, text) VALUES (?, ?)", (ordinal, split_camel(text))
-            )
-        ordinal += 1
-    return ordinal
+        return EventCapture(event_id=event.event_id, outcome="dropped", reason=reason)
+    store.execute(
+        "INSERT INTO captured_events VALUES (?, ?, ?, ?, ?, ?)",
+        (ordinal, event.event_id, event.at, event.role, text, name),
+    )
+    store.execute(
+        "INSERT INTO captured_text(rowid, text) VALUES (?, ?)", (ordinal, split_camel(text))
+    )
+    redactions = max(0, text.count("[redacted:") - whole.count("[redacted:"))
+    return EventCapture(event_id=event.event_id, outcome="captured", redactions=redactions)
 
 
-def _check_bijection(store: sqlite3.Connection, episode: Episode, first: int) -> None:
+def _check_bijection(
+    store: sqlite3.Connection, episode_id: str, events: tuple[Event, ...], first: int
+) -> None:
     """Every event of the episode has the next ordinal and ended in exactly one table; no row is without event."""
     rows = store.execute(
         "SELECT r.ordinal, r.event_id, (c.ordinal IS NOT NULL) + (d.ordinal IS NOT NULL) FROM raw_events r "
@@ -115,17 +127,10 @@ def _check_bijection(store: sqlite3.Connection, episode: Episode, first: int) ->
     ended = store.execute(
         "SELECT (SELECT count(*) FROM captured_events) + (SELECT count(*) FROM dropped_events)"
     ).fetchone()[0]
-    expected = [(ordinal, event.event_id, 1) for ordinal, event in enumerate(episode.events, first)]
+    expected = [(ordinal, event.event_id, 1) for ordinal, event in enumerate(events, first)]
     if rows != expected or ended != first + len(expected):
         raise IntegrityError(
             "capture-incomplete",
-            f"episode {episode.episode_id}: expected every event stored or dropped exactly once, found {rows}",
+            f"episode {episode_id}: expected every event stored or dropped exactly once, found {rows}",
             hint="report this as a bug",
         )
-
-
-def store_sha256(store: sqlite3.Connection) -> str:
-    """Returns the digest of a canonical dump: every row of every table, in order."""
-    return digest_sha256(
-        {table: [list(row) for row in store.execute(dump)] for table, dump in _DUMP.items()}
-    )

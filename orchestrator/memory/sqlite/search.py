@@ -42,14 +42,15 @@ def sqlite_version() -> str:
     return sqlite3.sqlite_version
 
 
-def search(store: sqlite3.Connection, prompt: str, k: int) -> list[Hit]:
-    """Returns the best k events for a prompt."""
+def search(store: sqlite3.Connection, prompt: str, k: int, *, scope: str) -> list[Hit]:
+    """Returns the best k events of a scope for a prompt."""
     terms = query_terms(prompt)
     if not terms:
         return []
     rows = store.execute(
         "SELECT c.event_id, c.at, c.role, c.text FROM captured_text f JOIN captured_events c ON c.ordinal = f.rowid "
-        "WHERE captured_text MATCH ? ORDER BY bm25(captured_text), c.ordinal LIMIT ?",
-        (" OR ".join(f'"{term}"' for term in terms), k),
+        "JOIN raw_events r ON r.ordinal = f.rowid "
+        "WHERE captured_text MATCH ? AND r.scope = ? ORDER BY bm25(captured_text), c.ordinal LIMIT ?",
+        (" OR ".join(f'"{term}"' for term in terms), scope, k),
     ).fetchall()
     return [Hit(*row) for row in rows]

@@ -11,6 +11,7 @@ from orchestrator.core.gittree import FileEntry
 from orchestrator.core.patchtext import added_lines
 from orchestrator.core.places import cache_root, fixtures_root
 from orchestrator.memory.redact import redact
+from orchestrator.memory.sessions import PROJECT
 from orchestrator.memory.sqlite.capture import capture, event_text, open_store
 from orchestrator.memory.sqlite.search import search
 from orchestrator.model.task import Category, Event
@@ -233,7 +234,9 @@ def difficulty(task: LoadedTask) -> Difficulty:
     )
     with closing(open_store()) as store:
         capture(store, task.history)
-        found = [hit.event_id for hit in search(store, task.brief.prompt, len(events))]
+        found = [
+            hit.event_id for hit in search(store, task.brief.prompt, len(events), scope=PROJECT)
+        ]
     prompt = hash_vector(task.brief.prompt)
     scores = {e.event_id: cosine(prompt, hash_vector(event_text(e))) for e in events}
     ranked = sorted((n for n in scores if scores[n] > 0), key=lambda n: (-scores[n], n))

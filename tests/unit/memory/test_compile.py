@@ -10,10 +10,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from orchestrator.core.errors import IntegrityError
-from orchestrator.memory.compile import CLOSE, HEADER, OPEN, compile_injection, final_prompt
+from orchestrator.memory.compile import (
+    CLOSE,
+    HEADER,
+    OPEN,
+    compile_context,
+    final_prompt,
+    injection_of,
+)
 from orchestrator.memory.tokens import TokenCounter
 from orchestrator.model.condition import Condition, MemoryBudget
-from orchestrator.model.memory import Injection, MemoryItem, Remembered
+from orchestrator.model.lifecycle import Ranked, RankedItem
+from orchestrator.model.memory import Injection
 
 COUNTER = TokenCounter()
 PROMPT = "Add transfer_eta."
@@ -31,11 +39,11 @@ def with_budget(max_tokens: int) -> Condition:
 
 
 def compiled(*texts: str, max_tokens: int = 700) -> Injection:
-    items = tuple(MemoryItem(item_id=f"m{i}", text=text) for i, text in enumerate(texts))
-    remembered = Remembered(
-        condition_id="curated", adapter="curated", captured_events=0, store_sha256=None, items=items
-    )
-    return compile_injection(remembered, with_budget(max_tokens), PROMPT, COUNTER)
+    arm = with_budget(max_tokens)
+    items = tuple(RankedItem(memory_id=f"m{i}", text=text) for i, text in enumerate(texts))
+    ranked = Ranked(query_sha256="0" * 64, considered=len(items), items=items)
+    assert arm.budget is not None
+    return injection_of(compile_context(ranked, arm.budget, COUNTER), arm, PROMPT, COUNTER)
 
 
 def test_items_stand_in_rank_order_below_the_header_each_with_its_id() -> None:
@@ -46,10 +54,7 @@ def test_items_stand_in_rank_order_below_the_header_each_with_its_id() -> None:
 
 
 def test_the_arm_without_memory_injects_nothing_and_its_prompt_is_the_task() -> None:
-    remembered = Remembered(
-        condition_id="no_memory", adapter="none", captured_events=0, store_sha256=None, items=()
-    )
-    injection = compile_injection(remembered, NONE, PROMPT, COUNTER)
+    injection = injection_of(None, NONE, PROMPT, COUNTER)
     assert (injection.text, injection.tokens, injection.max_tokens) == ("", 0, 0)
     assert final_prompt(injection, PROMPT) == PROMPT
 

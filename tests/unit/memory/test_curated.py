@@ -7,27 +7,8 @@ import pytest
 from orchestrator.core.errors import DocumentError
 from orchestrator.memory.curated import CuratedAdapter, split_entries
 from orchestrator.memory.none import NoMemoryAdapter
-from orchestrator.model.condition import Condition, MemoryBudget
-from orchestrator.model.task import Episode, Event, History
-
-AT = "2026-01-05T09:00:00Z"
-HISTORY = History(
-    task_id="t",
-    episodes=(
-        Episode(
-            episode_id="ep",
-            started_at=AT,
-            events=(Event(event_id="a", at=AT, role="user", text="secret"),),
-        ),
-    ),
-)
-CURATED = Condition(
-    id="curated",
-    role="primary",
-    summary="s",
-    adapter="curated",
-    budget=MemoryBudget(unit="o200k_base", max_tokens=100),
-)
+from orchestrator.pipeline.memory import adapter_of
+from tests.unit.memory.lives import COUNTER, arm, life_of, said
 
 
 @pytest.mark.parametrize(
@@ -58,7 +39,7 @@ def test_a_file_is_cut_at_top_level_entries_and_paragraphs(text: str, entries: l
 
 
 def test_items_are_numbered_in_file_order() -> None:
-    remembered = CuratedAdapter({"t": "- b\n- a\n"}).remember(CURATED, HISTORY, "prompt")
+    remembered = life_of(CuratedAdapter("- b\n- a\n", COUNTER), arm("curated"), said("secret"))
     assert [(item.item_id, item.text) for item in remembered.items] == [
         ("c001", "b"),
         ("c002", "a"),
@@ -66,17 +47,20 @@ def test_items_are_numbered_in_file_order() -> None:
 
 
 def test_neither_history_nor_prompt_changes_what_the_file_says() -> None:
-    adapter = CuratedAdapter({"t": "- b\n"})
-    assert adapter.remember(CURATED, HISTORY, "one") == adapter.remember(CURATED, HISTORY, "two")
+    found = [
+        life_of(CuratedAdapter("- b\n", COUNTER), arm("curated"), said(text), prompt)
+        for text, prompt in (("one", "two"), ("three", "four"))
+    ]
+    assert found[0].items == found[1].items
+    assert found[0].store_sha256 == found[1].store_sha256
 
 
 def test_a_task_without_a_curated_file_is_refused() -> None:
-    with pytest.raises(DocumentError, match="task t: expected a curated file"):
-        CuratedAdapter({"other": "- b\n"}).remember(CURATED, HISTORY, "prompt")
+    with pytest.raises(DocumentError, match="condition curated: expected a curated file"):
+        adapter_of(arm("curated"), None, COUNTER)
 
 
 def test_the_arm_without_memory_returns_no_items_and_no_store() -> None:
-    remembered = NoMemoryAdapter().remember(
-        Condition(id="no_memory", role="primary", summary="s", adapter="none"), HISTORY, "secret"
-    )
+    remembered = life_of(NoMemoryAdapter(COUNTER), arm("none", max_tokens=None), said("secret"))
     assert (remembered.items, remembered.store_sha256, remembered.captured_events) == ((), None, 0)
+    assert (remembered.context, remembered.failure) == (None, None)

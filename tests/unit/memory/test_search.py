@@ -10,27 +10,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from orchestrator.memory.raw_fts import RawFtsAdapter
-from orchestrator.memory.sqlite.capture import capture, open_store
+from orchestrator.memory.sessions import PROJECT
+from orchestrator.memory.sqlite.capture import capture, capture_episode, open_store
 from orchestrator.memory.sqlite.search import query_terms, search
-from orchestrator.model.condition import Condition, MemoryBudget
 from orchestrator.model.task import Episode, Event, History, ToolCall
-
-AT = "2026-01-05T09:00:00Z"
-
-
-def make_history(*texts: str) -> History:
-    events = tuple(
-        Event(event_id=f"e{i}", at=AT, role="user", text=text) for i, text in enumerate(texts)
-    )
-    return History(task_id="t", episodes=(Episode(episode_id="ep", started_at=AT, events=events),))
+from tests.unit.memory.lives import AT, COUNTER, arm, life_of, said
 
 
 @pytest.fixture
 def found() -> Callable[..., list[str]]:
     def run(prompt: str, *texts: str, k: int = 10) -> list[str]:
         with closing(open_store()) as store:
-            capture(store, make_history(*texts))
-            return [hit.event_id for hit in search(store, prompt, k)]
+            capture(store, said(*texts))
+            return [hit.event_id for hit in search(store, prompt, k, scope=PROJECT)]
 
     return run
 
@@ -73,7 +65,9 @@ def test_input_and_output_of_tools_are_searched() -> None:
                 task_id="t", episodes=(Episode(episode_id="ep", started_at=AT, events=(event,)),)
             ),
         )
-        assert [len(search(store, word, 5)) for word in ("parked", "widget", "absent")] == [1, 1, 0]
+        assert [
+            len(search(store, word, 5, scope=PROJECT)) for word in ("parked", "widget", "absent")
+        ] == [1, 1, 0]
 
 
 def test_equal_scores_come_in_the_order_of_the_history(found: Callable[..., list[str]]) -> None:
@@ -104,37 +98,48 @@ def test_search_syntax_in_a_prompt_has_no_power(
 @given(st.text(max_size=200))
 def test_any_prompt_can_be_searched_for(prompt: str) -> None:
     with closing(open_store()) as store:
-        capture(store, make_history("some text"))
-        assert len(search(store, prompt, 5)) <= 1
+        capture(store, said("some text"))
+        assert len(search(store, prompt, 5, scope=PROJECT)) <= 1
 
 
 def test_the_adapter_gives_the_same_memory_twice_and_names_its_sources() -> None:
-    condition = Condition(
-        id="raw_fts",
-        role="control",
-        summary="s",
-        adapter="raw_fts",
-        budget=MemoryBudget(unit="o200k_base", max_tokens=100),
-        retrieve_k=1,
+    history = said("the panel says parked", "parked, too")
+    one, two = (
+        life_of(RawFtsAdapter(COUNTER), arm("raw_fts", k=1), history, "panel parked")
+        for _ in range(2)
     )
-    history = make_history("the panel says parked", "parked, too")
-    one, two = (RawFtsAdapter().remember(condition, history, "panel parked") for _ in range(2))
     assert one == two
     assert [(item.item_id, item.source_event_ids) for item in one.items] == [("e0", ("e0",))]
-    assert (one.captured_events, one.store_sha256 is None) == (2, False)
+    assert (one.captured_events, one.store_sha256 is None, one.failure) == (2, False, None)
 
 
 def test_the_store_is_frozen_before_the_task_is_known() -> None:
-    condition = Condition(
-        id="raw_fts",
-        role="control",
-        summary="s",
-        adapter="raw_fts",
-        budget=MemoryBudget(unit="o200k_base", max_tokens=100),
-        retrieve_k=5,
-    )
-    digests = {
-        RawFtsAdapter().remember(condition, make_history("a b", "c d"), prompt).store_sha256
-        for prompt in ("a", "c", "")
+    stores = {
+        (found.store_sha256, found.archive_sha256)
+        for found in (
+            life_of(RawFtsAdapter(COUNTER), arm("raw_fts", k=5), said("a b", "c d"), prompt)
+            for prompt in ("a", "c", "-")
+        )
     }
-    assert len(digests) == 1
+    assert len(stores) == 1
+
+
+def test_the_same_history_gives_the_same_store_and_another_gives_another() -> None:
+    stores = [
+        life_of(RawFtsAdapter(COUNTER), arm("raw_fts"), said("one", last)).store_sha256
+        for last in ("three", "three", "four")
+    ]
+    assert stores[0] == stores[1] != stores[2]
+
+
+def test_another_project_is_neither_searched_nor_asked_for_duplicates() -> None:
+    event = said("the panel says parked").episodes[0].events[0]
+    twin = event.model_copy(update={"event_id": "twin"})
+    with closing(open_store()) as store:
+        capture_episode(store, "s1", (event,), scope="one")
+        capture_episode(store, "s2", (twin,), scope="two")
+        found = [
+            [hit.event_id for hit in search(store, "parked", 5, scope=scope)]
+            for scope in ("one", "two", "three")
+        ]
+    assert found == [["e0"], ["twin"], []]

@@ -68,7 +68,7 @@ def run_with(tmp_path: Path, fixtures: Path) -> Iterator[Callable[..., Run]]:
                 plan_sha256=plan.digest_sha256(),
                 trial=trial,
                 task=load_task(fixtures, trial.task_id),
-                adapter=NoMemoryAdapter(),
+                adapter=lambda: NoMemoryAdapter(counter),
                 sandbox=sandbox,
                 counter=counter,
                 guard=guard,

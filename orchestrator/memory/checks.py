@@ -1,0 +1,172 @@
+"""What every answer of a memory system must hold, whatever system it is. Pure; raises what is broken.
+
+Each function looks at one step's answer and at what went before it. A figure that the harness can count
+itself is never believed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from orchestrator.core.canonical import sha256_hex
+from orchestrator.memory.compile import framed, render
+from orchestrator.memory.faults import broken
+from orchestrator.memory.tokens import TokenCounter
+from orchestrator.model.condition import MemoryBudget
+from orchestrator.model.lifecycle import (
+    CaptureReport,
+    CompiledContext,
+    Description,
+    ExtractionReport,
+    Observed,
+    Query,
+    Ranked,
+    Session,
+    Snapshot,
+    StoreDump,
+)
+
+
+def check_description(description: Description, adapter: str, *, gold: bool) -> None:
+    """The system is the one that the arm names, and says truly whether it is told gold facts."""
+    if description.adapter != adapter:
+        raise broken("own-name", f"expected adapter {adapter}, found {description.adapter}")
+    if gold != (description.information == "gold"):
+        expected = "gold" if gold else "none, raw or curated"
+        raise broken(
+            "information-as-declared",
+            f"expected information {expected}, found {description.information}",
+        )
+
+
+def check_capture(session: Session, report: CaptureReport) -> None:
+    """Every event of the session is accounted for exactly once, in its order; no other is."""
+    expected = [event.event_id for event in session.events]
+    found = [event.event_id for event in report.events]
+    if report.session_id != session.session_id:
+        raise broken(
+            "own-session", f"expected session {session.session_id}, found {report.session_id}"
+        )
+    if found == expected:
+        return
+    missing, unknown = (
+        _first(set(expected) - set(found)),
+        _first(set(found) - set(expected)),
+    )
+    if unknown:
+        raise broken(
+            "event-known", f"expected events of session {session.session_id}, found {unknown}"
+        )
+    if missing:
+        raise broken(
+            "event-accounted-for",
+            f"expected event {missing} captured or dropped with a reason, found neither",
+        )
+    raise broken(
+        "event-order", f"expected the events of {session.session_id} once, in order, found another"
+    )
+
+
+def check_extraction(report: ExtractionReport, events: frozenset[str]) -> None:
+    """Candidates cite events that there are."""
+    for candidate in report.candidates:
+        unknown = _first(set(candidate.evidence_event_ids) - events)
+        if unknown:
+            raise broken(
+                "evidence-known",
+                f"candidate {candidate.candidate_id}: expected ingested events as evidence, found {unknown}",
+            )
+
+
+def check_snapshot(
+    snapshot: Snapshot, dump: StoreDump, extraction: ExtractionReport, events: frozenset[str]
+) -> None:
+    """The snapshot is that of the dump; memories cite events that there are; what was promoted is stored."""
+    if snapshot.dump_sha256 != dump.digest_sha256():
+        raise broken(
+            "true-hash",
+            f"freeze: expected the digest of the dump {dump.digest_sha256()[:16]}, found {snapshot.dump_sha256[:16]}",
+        )
+    if snapshot.memories != len(dump.memories):
+        raise broken(
+            "true-count",
+            f"freeze: expected {len(dump.memories)} memories as dumped, found {snapshot.memories}",
+        )
+    stored = {memory.memory_id for memory in dump.memories}
+    for memory in dump.memories:
+        unknown = _first(set(memory.evidence_event_ids) - events)
+        if unknown:
+            raise broken(
+                "evidence-known",
+                f"memory {memory.memory_id}: expected ingested events as evidence, found {unknown}",
+            )
+    for candidate in extraction.candidates:
+        if candidate.memory_id is not None and candidate.memory_id not in stored:
+            raise broken(
+                "promoted-is-stored",
+                f"candidate {candidate.candidate_id}: expected memory {candidate.memory_id} in the store, found none",
+            )
+
+
+def check_ranked(ranked: Ranked, query: Query, description: Description, dump: StoreDump) -> None:
+    """Items answer this query, are at most k, of its scope, and are what the frozen store holds."""
+    if ranked.query_sha256 != query.digest_sha256():
+        raise broken("own-query", "expected the digest of the query that was asked, found another")
+    if len(ranked.items) > query.k:
+        raise broken("at-most-k", f"expected at most {query.k} items, found {len(ranked.items)}")
+    if Observed.STORE not in description.shows:
+        return
+    stored = {memory.memory_id: memory for memory in dump.memories}
+    for item in ranked.items:
+        memory = stored.get(item.memory_id)
+        if memory is None:
+            raise broken(
+                "memory-known",
+                f"expected memories of the frozen store, found {item.memory_id}",
+            )
+        if memory.scope != query.scope:
+            raise broken(
+                "own-scope",
+                f"memory {item.memory_id}: expected scope {query.scope}, found {memory.scope}",
+            )
+        if memory.text != item.text:
+            raise broken(
+                "text-as-stored",
+                f"memory {item.memory_id}: expected the text that the store holds, found another",
+            )
+
+
+def check_context(
+    context: CompiledContext, ranked: Ranked, budget: MemoryBudget, counter: TokenCounter
+) -> None:
+    """The context is within the budget, in the shared template, and accounts for every ranked item once."""
+    items = {item.memory_id: item for item in ranked.items}
+    included = [item.item_id for item in context.included]
+    told = [*included, *(item.item_id for item in context.dropped)]
+    unknown = _first(set(told) - set(items))
+    if unknown:
+        raise broken("memory-known", f"compile: expected ranked memories, found {unknown}")
+    if sorted(told) != sorted(items):
+        raise broken(
+            "item-accounted-for",
+            "compile: expected every ranked item included or dropped exactly once, found another account",
+        )
+    if context.text != render(items[name] for name in included):
+        raise broken(
+            "shared-template",
+            "compile: expected the included items in the shared template, found another text",
+        )
+    if context.text_sha256 != sha256_hex(context.text.encode()):
+        raise broken("true-hash", "compile: expected the digest of its text, found another")
+    tokens = counter.count(framed(context.text))
+    if context.tokens != tokens:
+        raise broken("true-count", f"compile: expected {tokens} tokens, found {context.tokens}")
+    if tokens > budget.max_tokens:
+        raise broken(
+            "within-budget",
+            f"compile: expected at most {budget.max_tokens} tokens, found {tokens}",
+        )
+
+
+def _first(names: Iterable[str]) -> str | None:
+    return min(names, default=None)
