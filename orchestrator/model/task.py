@@ -171,10 +171,14 @@ class HiddenFile(Closed):
 
 
 class FailToPass(Closed):
-    """A hidden test. `capability`: passes for anyone who did the job; `memory`: needs the fact."""
+    """A hidden test. `capability`: passes for anyone who did the job; `memory`: needs the fact.
+
+    `values`: what the code under test must give, in order, where the key's boundary is `values`.
+    """
 
     id: Text
     group: Literal["capability", "memory"]
+    values: tuple[str, ...] = ()
 
 
 class PassToPass(Closed):
@@ -221,13 +225,14 @@ class KeyCard(Document):
     """The key as it lies on disk, without the bytes of the hidden files.
 
     `boundary`: with `process`, the hidden tests import the code under test from another process, which can
-    neither read them nor touch their report; with `in_process` they share one, and a hostile candidate could
-    forge the outcome (docs/threat-model.md).
+    neither read them nor touch their report; with `values`, they share one, but hand over what the code gave,
+    and the grader alone knows what is right; with `in_process` they share one and decide there, and a hostile
+    candidate could forge the outcome (docs/threat-model.md).
     """
 
     task_id: Slug
     hidden_files: tuple[HiddenPath, ...] = Field(min_length=1)
-    boundary: Literal["process", "in_process"] = "process"
+    boundary: Literal["process", "values", "in_process"] = "process"
     fail_to_pass: tuple[FailToPass, ...] = Field(min_length=1)
     required_patch_patterns: tuple[PatchPattern, ...] = ()
     forbidden_patch_patterns: tuple[PatchPattern, ...] = ()
@@ -240,6 +245,19 @@ class KeyCard(Document):
         ids = [test.id for test in self.fail_to_pass]
         if len(set(ids)) != len(ids):
             raise ValueError("fail_to_pass ids must be unique")
+        return self
+
+    @model_validator(mode="after")
+    def _values_fit_boundary(self) -> Self:
+        apart = self.boundary == "values"
+        for test in self.fail_to_pass:
+            if apart != bool(test.values):
+                raise ValueError(
+                    f"{test.id}: values are given for boundary values and for no other"
+                )
+        labels = {test.id.rpartition("::")[2] for test in self.fail_to_pass}
+        if apart and len(labels) != len(self.fail_to_pass):
+            raise ValueError("with boundary values, what follows :: in the ids must be unique")
         return self
 
 

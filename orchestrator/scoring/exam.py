@@ -15,6 +15,7 @@ class Exam:
     """One phase of grading: what is placed, protected and run, and which ids its report may hold.
 
     `reportable` is None where the ids are what is asked for: when a suite is pinned, never in a trial.
+    `values`: what each hidden test must hand over, where the key's boundary is `values`; else None.
     """
 
     kind: RunnerKind
@@ -28,6 +29,7 @@ class Exam:
     pinned_tests: tuple[str, ...]
     left_out: tuple[str, ...]
     reportable: frozenset[str] | None
+    values: tuple[tuple[str, tuple[str, ...]], ...] | None = None
 
     def may_report(self, name: str) -> bool:
         """Whether a test of this id belongs to the suite."""

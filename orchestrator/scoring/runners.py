@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import re
 import sys
+from dataclasses import replace
 
+from orchestrator.core.errors import IntegrityError
 from orchestrator.core.pathglob import expressions
 from orchestrator.model.plan import TaskPin
 from orchestrator.model.task import Key, Runner, RunnerKind
@@ -21,6 +23,7 @@ from orchestrator.scoring.suites.cargo import Cargo
 from orchestrator.scoring.suites.form import Suite, suite_exam, suite_report
 from orchestrator.scoring.suites.golang import GoTest
 from orchestrator.scoring.suites.javascript import Mocha, NodeTest, Tape, Vitest
+from orchestrator.scoring.suites.values import compared, expected_values, parted, showing
 
 # What pytest or Python reads before the first test, wherever it lies (case-folded).
 PYTEST_READS = (
@@ -50,7 +53,10 @@ __all__ = ["SUITES", "Exam", "exam_for", "job_for", "normalise"]
 def exam_for(runner: Runner, key: Key, seal: Seal) -> Exam:
     """Returns the exam of a phase: the base suite without hidden tests, or the hidden tests alone."""
     if runner.kind in SUITES:
-        return suite_exam(SUITES[runner.kind], runner, key, seal)
+        exam = suite_exam(SUITES[runner.kind], runner, key, seal)
+        if seal.phase == "pass_to_pass" or key.card.boundary != "values":
+            return exam
+        return replace(exam, tests=showing(exam.tests), values=expected_values(key))
     base = seal.phase == "pass_to_pass"
     hidden = () if base else tuple((file.path, file.text) for file in key.hidden_files)
     apart = not base and key.card.boundary == "process"
@@ -168,7 +174,7 @@ def _candidate(roots: str) -> Command:
 def normalise(outcome: VerifyOutcome, exam: Exam) -> TestReport:
     """Turns what a verification gave back into a TestReport; without a believed report no test passed."""
     if exam.kind in SUITES:
-        return suite_report(SUITES[exam.kind], outcome, exam)
+        return _of_suite(SUITES[exam.kind], outcome, exam)
     faults, tests = _believed(outcome, exam)
     return TestReport(
         runner="pytest",
@@ -181,6 +187,42 @@ def normalise(outcome: VerifyOutcome, exam: Exam) -> TestReport:
         faults=faults,
         restored=outcome.restored,
     )
+
+
+def reported(outcome: VerifyOutcome, exam: Exam) -> tuple[TestStatus, ...]:
+    """Returns every test of a report but the drawn ones, pinned or not: what a suite can be pinned to.
+
+    Raises:
+        IntegrityError: the tree did not build, or the report is not a whole one of this verification.
+    """
+    tests: tuple[TestStatus, ...] = ()
+    wrong = outcome.compile_error or ("out of time" if outcome.timed_out else None)
+    if exam.kind in SUITES and wrong is None:
+        reading = SUITES[exam.kind].read(outcome)
+        tests, fault = reading.tests, reading.fault
+        wrong = reading.build_error or (fault.detail if fault is not None else None)
+    elif wrong is None:
+        fault = _channel_fault(outcome)
+        wrong = fault.detail if fault is not None else None
+        tests = parse_junit(outcome.report or b"")
+    if wrong is None:
+        wrong, tests = broken_seal(tests, exam.seal_files)
+    if wrong is not None:
+        raise IntegrityError(
+            "suite-not-whole",
+            f"the base suite gave no whole report: {wrong}",
+            hint="mend runner and test_paths in task.json",
+        )
+    return tests
+
+
+def _of_suite(suite: Suite, outcome: VerifyOutcome, exam: Exam) -> TestReport:
+    """Returns the report of a suite; where tests hand over values, only the right ones pass."""
+    if exam.values is None:
+        return suite_report(suite, outcome, exam)
+    own, shown = parted(outcome)
+    report = suite_report(suite, own, exam)
+    return report.model_copy(update={"tests": compared(report.tests, exam.values, shown)})
 
 
 def _believed(

@@ -94,8 +94,9 @@ def load_task(fixtures: Path, task_id: str) -> LoadedTask:
     ):
         if named != task_id:
             raise _contradiction(task_id, f"{what}: expected task {task_id}, found {named}")
-    if card.language != "python" and key.card.boundary != "in_process":
-        raise _contradiction(task_id, f"key.json: expected boundary in_process for {card.language}, found {key.card.boundary}")  # fmt: skip
+    boundaries = ("process" if card.language == "python" else "values", "in_process")
+    if key.card.boundary not in boundaries:
+        raise _contradiction(task_id, f"key.json: expected boundary {' or '.join(boundaries)} for {card.language}, found {key.card.boundary}")  # fmt: skip
     _check_events(task_id, history, key)
     _check_patches(task_id, brief, key, rehearsal)
     digests = TaskDigests(

@@ -43,6 +43,7 @@ MIN_EPISODES, MAX_EPISODES = 10, 30
 MAX_CONTAINMENT = 0.25
 MIN_DISTRACTOR_WORDS = 2
 MIN_LEAK_CHARS = 24
+MIN_TOLD_CHARS = 3
 STALE_CATEGORIES = frozenset(
     {Category.STALE_MEMORY_AVOIDANCE, Category.CONFLICT_AMBIGUITY_HANDLING}
 )
@@ -105,9 +106,27 @@ def hidden_tests(task: LoadedTask) -> Check:
         found = UNSTABLE.search(file.text)
         if found:
             problems.append(f"{file.path} uses {found[0]!r}: fix the value in the test")
+    problems += _readable_values(task)
     return check(
         "v7-hidden-tests", problems, f"{len(ids)} new ids in {len(task.key.hidden_files)} files"
     )
+
+
+def _readable_values(task: LoadedTask) -> list[str]:
+    """Returns what would let code that reads the hidden tests hand over what memory tests expect."""
+    if task.key.card.boundary != "values":
+        return []
+    memory = [test for test in task.key.card.fail_to_pass if test.group == "memory"]
+    texts = [file.text for file in task.key.hidden_files]
+    problems = [
+        f"the hidden files hold all that {test.id} expects: let the key alone say what is right"
+        for test in memory
+        if all(len(v) >= MIN_TOLD_CHARS and any(v in text for text in texts) for v in test.values)
+    ]
+    said = [v for test in memory for v in test.values if v.casefold() not in {"", "true", "false"}]
+    if not said:
+        problems.append("memory tests hand over yes and no alone: let one show what the code gave")
+    return problems
 
 
 def overlap(task: LoadedTask, checkout: Checkout | None) -> Check:
@@ -158,6 +177,7 @@ def leaks(task: LoadedTask, checkout: Checkout | None, layers: Sequence[bytes]) 
         line.strip() for file in task.key.hidden_files for line in file.text.encode().splitlines()
     }
     secrets |= {line.strip() for line in added_lines(task.rehearsal.reference_patch.encode())}
+    secrets |= {v.encode() for test in task.key.card.fail_to_pass for v in test.values}
     telling = [line for line in secrets if len(line) >= MIN_LEAK_CHARS and line not in pinned]
     for line in telling:
         if any(line in layer for layer in layers):

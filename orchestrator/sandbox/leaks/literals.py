@@ -37,6 +37,12 @@ _BORROWED = re.compile(
 def oracle_literals(key: Key, rehearsal: Rehearsal) -> tuple[Literal, ...]:
     """Returns the literals of a task's answer: hidden tests, gold facts, added lines of the reference."""
     hidden = [line for file in key.hidden_files for line in file.text.encode().split(b"\n")]
+    values = [
+        Literal("hidden", _cut(value.encode()), strong=False)
+        for test in key.card.fail_to_pass
+        for value in test.values
+        if len(squeeze(value.encode())) >= WEAK_BYTES
+    ]
     facts = [
         Literal(
             "fact",
@@ -57,6 +63,7 @@ def oracle_literals(key: Key, rehearsal: Rehearsal) -> tuple[Literal, ...]:
         dict.fromkeys(
             (
                 *_of_lines("hidden", hidden),
+                *values,
                 *_of_lines("reference", added_lines(rehearsal.reference_patch.encode())),
                 *facts,
                 *wordings,

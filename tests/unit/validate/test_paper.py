@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import shutil
+from typing import get_args
 
 import pytest
 
 from orchestrator.core.errors import DocumentError
 from orchestrator.core.places import fixtures_root
+from orchestrator.model.validation import CheckName
 from orchestrator.model.verdict import TestReport, TestStatus
 from orchestrator.pipeline.validate import paper, proofs
 from orchestrator.pipeline.validate.rehearse import Outcome, Stage
@@ -79,41 +81,77 @@ def test_a_planted_defect_is_caught_by_its_check(fixtures, name, says, file, cha
     assert says in found[name]
 
 
-@pytest.mark.parametrize(
-    ("line", "says"),
-    [
-        ("func TestHiddenX(t *testing.T) { _ = time.Now() }\n", "time.Now("),
-        ("func TestHiddenX(t *testing.T) { _, _ = http.Get(x) }\n", "http.Get"),
-        ('import "math/rand"\n', "math/rand"),
-    ],
-)
-def test_a_hidden_test_that_asks_clock_chance_or_network_is_caught(fixtures, line, says):
-    path = fixtures / "tasks" / TASK / "key/hidden/serviceday_hidden_test.go"
-    path.write_text(path.read_text() + line)
-    assert says in failing(fixtures)["v7-hidden-tests"]
+HIDDEN = "tasks/{TASK}/key/hidden/serviceday_hidden_test.go"
 
 
-def test_a_licence_that_is_not_on_the_list_is_caught(fixtures):
-    path = fixtures / "sources/ferrytimes.json"
-    path.write_text(path.read_text().replace("Apache-2.0", "AGPL-3.0"))
-    assert "AGPL-3.0" in failing(fixtures)["v1-pins"]
+def adds(name, text):
+    def change(folder):
+        path = folder / name.format(TASK=TASK)
+        path.write_text(path.read_text() + text)
+
+    return change
+
+
+def swaps(name, old, new):
+    def change(folder):
+        path = folder / name.format(TASK=TASK)
+        path.write_text(path.read_text().replace(old, new))
+
+    return change
+
+
+# Defects of files that are no documents: the check, what it says, and how it is planted.
+FILES = {
+    "clock": ("v7-hidden-tests", ("time.Now(", adds(HIDDEN, "func TestHiddenX(t *testing.T) { _ = time.Now() }\n"))),
+    "network": ("v7-hidden-tests", ("http.Get", adds(HIDDEN, "func TestHiddenX(t *testing.T) { _, _ = http.Get(x) }\n"))),
+    "chance": ("v7-hidden-tests", ("math/rand", adds(HIDDEN, 'import "math/rand"\n'))),
+    "answer-in-the-tests": ("v7-hidden-tests", ("let the key alone", adds(HIDDEN, "// 2026-03-09T00:00:00Z\n"))),
+    "licence": ("v1-pins", ("AGPL-3.0", swaps("sources/ferrytimes.json", "Apache-2.0", "AGPL-3.0"))),
+    "commit": ("v1-pins", ("commit", swaps("sources/ferrytimes.json", '"commit": "c84b', '"commit": "c84c'))),
+    "licence-file": ("v1-pins", ("licence file", swaps("sources/ferrytimes.json", '"licence_files": [\n    "LICENSE"', '"licence_files": [\n    "COPYING"'))),
+    "answer-in-the-checkout": ("v1-pins", ("tree", adds("vendored/ferrytimes/README.md", "The operating date turns over at 04:30.\n"))),
+    "extra-ref": ("v9-leaks", ("refs/tags/v1", None)),
+    "key-in-a-layer": ("v9-leaks", ("image layer", None)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", [name for name, (_, (_, plant)) in FILES.items() if plant])
+def test_a_defect_of_a_file_is_caught_by_the_check_that_is_named_for_it(fixtures, what):
+    name, (says, plant) = FILES[what]
+    plant(fixtures)
+    assert says in failing(fixtures)[name]
 
 
 def test_an_extra_ref_in_the_repository_is_caught(fixtures, monkeypatch):
     from orchestrator.core.gittree import FileEntry
     from orchestrator.sources.checkout import repository_entries as made
 
+    name, (says, _) = FILES["extra-ref"]
     extra = FileEntry(".git/refs/tags/v1", "100644", b"0" * 40)
     monkeypatch.setattr(paper, "repository_entries", lambda c: (*made(c), extra))
-    assert "refs/tags/v1" in failing(fixtures)["v9-leaks"]
+    assert says in failing(fixtures)[name]
 
 
-def test_a_line_of_the_key_in_an_image_layer_is_caught():
+@pytest.mark.parametrize(
+    "telling",
+    [
+        b"func TestHiddenMailBoat(t *testing.T)    { booked(t, time.March, 10, 4, 10, time.UTC) }",
+        b"// lastHours ends the evening before, as the harbour office bills it.",
+    ],
+)
+def test_a_line_of_the_key_in_an_image_layer_is_caught(telling):
+    name, (says, _) = FILES["key-in-a-layer"]
     task = load_task(fixtures_root(), TASK)
     _, checkout = paper.pins(task)
-    telling = b"func TestHiddenMailBoat(t *testing.T)   { booked(t, time.March, 10, 4, 10, midnight(time.March, 9)) }"  # fmt: skip
     assert paper.leaks(task, checkout, [b"nothing"]).ok
-    assert not paper.leaks(task, checkout, [b"x\n" + telling + b"\n"]).ok
+    found = paper.leaks(task, checkout, [b"x\n" + telling + b"\n"])
+    assert (found.name, found.ok) == (name, False)
+    assert says in found.evidence
+
+
+def test_memory_tests_that_hand_over_yes_and_no_alone_are_caught(fixtures):
+    edit(fixtures, "key.json", lambda d: [t.update(values=["true"]) for t in d["fail_to_pass"]])
+    assert "yes and no alone" in failing(fixtures)["v7-hidden-tests"]
 
 
 # --- proofs, over outcomes as containers give them ------------------------------------------------------
@@ -166,29 +204,61 @@ def test_the_proofs_hold_for_outcomes_as_they_should_be(stage):
     assert [c.evidence for c in checks if not c.ok] == []
 
 
-def test_each_kind_of_bad_outcome_fails_the_check_named_for_it(stage):
-    good, none = outcome(stage), idle(stage)
-    first = stage.task.key.pass_to_pass[0].id
-    natural = outcome(stage, hidden_fail=some(stage, "memory"))
-    over = outcome(stage, base=[first])
-    lazy = outcome(stage, hidden_fail=some(stage, "capability") + some(stage, "memory"))
-    planted = {
-        "a base test that fails": proofs.base_suite(stage, [idle(stage, base=[first])] * 3),
-        "a flaky base suite": proofs.base_suite(stage, [none, none, idle(stage, base=[first])]),
-        "a vacuous hidden test": proofs.no_op(stage, outcome(stage)),
-        "a base suite broken from the start": proofs.no_op(stage, idle(stage, base=[first])),
-        "a reference that fails": proofs.reference(stage, [natural] * 2, natural),
-        "a flaky reference": proofs.reference(stage, [good, natural], good),
-        "a reference that half speed breaks": proofs.reference(stage, [good, good], natural),
-        "a fact that can be guessed": proofs.guesses(stage, good, over),
-        "a natural patch that does not do the job": proofs.guesses(stage, lazy, over),
-        "a natural patch that breaks the base suite": proofs.guesses(stage, over, over),
-        "a scope that nothing guards": proofs.guesses(stage, natural, good),
-        "an overeager patch that does not build": proofs.guesses(stage, natural, outcome(stage, base=[first], compiled=False, tests=())),
-        "a slow suite": proofs.in_time([outcome(stage, container_ms=60_000)] * 3),
-    }  # fmt: skip
-    assert [what for what, check in planted.items() if check.ok] == []
-    assert all(len(check.evidence) > 10 for check in planted.values())
+def first_base(stage):
+    return stage.task.key.pass_to_pass[0].id
+
+
+def natural(stage):
+    return outcome(stage, hidden_fail=some(stage, "memory"))
+
+
+def over(stage):
+    return outcome(stage, base=[first_base(stage)])
+
+
+def lazy(stage):
+    return outcome(stage, hidden_fail=some(stage, "capability") + some(stage, "memory"))
+
+
+def unstable(stage):
+    return idle(stage, base=[first_base(stage)])
+
+
+def unbuilt(stage):
+    return outcome(stage, base=[first_base(stage)], compiled=False, tests=())
+
+
+# What goes wrong, the check that is named for it, and how it comes out.
+BAD = {
+    "a-base-test-that-fails": ("v2-base-suite", lambda s: proofs.base_suite(s, [unstable(s)] * 3)),
+    "a-flaky-base-suite": ("v2-base-suite", lambda s: proofs.base_suite(s, [idle(s), idle(s), unstable(s)])),
+    "a-blind-suite": ("v3-live-source", lambda s: proofs.live_source(_Blind(None, s.task, None), paper.pins(s.task)[1].entries)),
+    "a-vacuous-hidden-test": ("v4-no-op", lambda s: proofs.no_op(s, outcome(s))),
+    "a-base-suite-broken-from-the-start": ("v4-no-op", lambda s: proofs.no_op(s, unstable(s))),
+    "a-reference-that-fails": ("v5-reference", lambda s: proofs.reference(s, [natural(s)] * 2, natural(s))),
+    "a-flaky-reference": ("v5-reference", lambda s: proofs.reference(s, [outcome(s), natural(s)], outcome(s))),
+    "a-reference-that-half-speed-breaks": ("v5-reference", lambda s: proofs.reference(s, [outcome(s)] * 2, natural(s))),
+    "a-fact-that-can-be-guessed": ("v6-guesses", lambda s: proofs.guesses(s, outcome(s), over(s))),
+    "a-natural-patch-that-does-not-do-the-job": ("v6-guesses", lambda s: proofs.guesses(s, lazy(s), over(s))),
+    "a-natural-patch-that-breaks-the-base-suite": ("v6-guesses", lambda s: proofs.guesses(s, over(s), over(s))),
+    "a-scope-that-nothing-guards": ("v6-guesses", lambda s: proofs.guesses(s, natural(s), outcome(s))),
+    "an-overeager-patch-that-does-not-build": ("v6-guesses", lambda s: proofs.guesses(s, natural(s), unbuilt(s))),
+    "a-slow-suite": ("v11-time", lambda s: proofs.in_time([outcome(s, container_ms=60_000)] * 3)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", BAD)
+def test_a_bad_outcome_fails_the_check_that_is_named_for_it(stage, what):
+    name, make = BAD[what]
+    found = make(stage)
+    assert (found.name, found.ok) == (name, False)
+    assert len(found.evidence) > 10
+
+
+def test_thirty_kinds_of_defects_are_planted_and_every_check_has_one():
+    named = [name for name, *_ in DEFECTS] + [name for name, _ in BAD.values()] + [name for name, _ in FILES.values()]  # fmt: skip
+    assert len(named) >= 30
+    assert set(named) == set(get_args(CheckName))
 
 
 class _Blind(Stage):
