@@ -1,6 +1,6 @@
 # Thin targets: each calls one command. `make` alone prints this list.
 .DEFAULT_GOAL := help
-.PHONY: help setup engine images smoke test lint check pack proof-languages bench clean schemas wheel proof-leakscan proof-evidence proof-interop proof-pythons bench-gateway fuzz-gateway proof-hostile-neighbours
+.PHONY: help setup engine images smoke test lint check pack proof-languages bench clean schemas wheel proof-leakscan proof-evidence proof-interop proof-pythons bench-gateway fuzz-gateway proof-hostile-neighbours proof-tasks
 MEMTRIAL := .venv/bin/memtrial
 PYTHON_VENV := .venv/bin/python
 export PYTHONDONTWRITEBYTECODE := 1
@@ -63,6 +63,10 @@ proof-interop: setup ## Prove that two other sigstore clients agree (needs node 
 
 proof-pythons: setup ## Prove that a bundle verifies to the byte under each Python from 3.11 to 3.13 on PATH
 	@$(PYTHON_VENV) -m bench.pythons
+
+proof-tasks: setup ## Prove source pins, images from nothing and warm starts; with REMEM=tasks.json an imported pack too
+	@$(PYTHON_VENV) -m bench.tasks
+	@if [ -n "$(REMEM)" ]; then $(PYTHON_VENV) tests/proofs/remem.py "$(REMEM)"; fi
 
 proof-hostile-neighbours: setup ## Prove that hostile trials change no verdict beside them; writes results/proofs
 	@$(PYTHON_VENV) bench/neighbours.py

@@ -1,4 +1,4 @@
-"""Lists, shows, validates, pins, scaffolds and imports tasks: `memtrial tasks [show|validate|pin|new|import]`.
+"""Lists, shows, validates, writes and imports tasks: `memtrial tasks [show|validate|pin|new|checkout|import]`.
 
 Without a word it lists them. `--pack DIR` takes tasks from a pack outside the repository.
 """
@@ -19,6 +19,7 @@ WORDS = {
     "validate": "check that tasks measure memory",
     "pin": "measure the base suite of a task and write its pins",
     "new": "scaffold a task",
+    "checkout": "write a task's checkout into a folder, to make patches in",
     "import": "turn tasks of another benchmark into task folders",
 }
 
@@ -67,6 +68,12 @@ def fixtures_of(arguments: argparse.Namespace) -> Path:
     from orchestrator.core.places import fixtures_root
 
     return Path(arguments.pack).resolve() if arguments.pack else fixtures_root()
+
+
+def again(arguments: argparse.Namespace, word: str, *words: str) -> str:
+    """Returns a command of this verb over the same pack."""
+    pack = ("--pack", str(arguments.pack)) if arguments.pack else ()
+    return " ".join(("memtrial tasks", word, *words, *pack))
 
 
 def _list(arguments: argparse.Namespace) -> int:

@@ -16,12 +16,17 @@ def configure(parser: argparse.ArgumentParser) -> None:
         required=True,
         choices=["python", "javascript", "typescript", "go", "rust"],
     )
-    parser.add_argument("--category", required=True, metavar="NAME")
+    parser.add_argument(
+        "--category",
+        required=True,
+        metavar="NAME",
+        help="as in fixtures/README.md, with _ for blanks",
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Writes the scaffold and says what to do next."""
-    from orchestrator.cli.tasks import fixtures_of
+    from orchestrator.cli.tasks import again, fixtures_of
     from orchestrator.pipeline.authoring.scaffold import scaffold
 
     written = scaffold(
@@ -37,6 +42,6 @@ def run(arguments: argparse.Namespace) -> int:
     for path in written:
         render.row(path)
     render.text(
-        f"next: fill the files in (docs/how-to/write-a-task.md), then memtrial tasks validate {arguments.task} --paper"
+        f"next: fill the files in (docs/how-to/write-a-task.md), then {again(arguments, 'validate', arguments.task, '--paper')}"
     )
     return 0

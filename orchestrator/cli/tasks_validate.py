@@ -28,7 +28,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Validates and prints one line for each check."""
-    from orchestrator.cli.tasks import fixtures_of
+    from orchestrator.cli.tasks import again, fixtures_of
     from orchestrator.core.files import write_atomic
     from orchestrator.pipeline.validate.run import REPORT, merged_report, read_report, validate
     from orchestrator.sandbox.engine import connect
@@ -42,7 +42,13 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.write:
         merged = merged_report(read_report(fixtures), report)
         write_atomic(fixtures / REPORT, merged.canonical() + b"\n")
-    return _show(report, as_json=arguments.json, paper=arguments.paper)
+    names = ["--all"] if arguments.all else arguments.tasks
+    after = (
+        again(arguments, "validate", *names)
+        if arguments.paper
+        else "memtrial plan --agent oracle --task-set full --out plan.json"
+    )
+    return _show(report, as_json=arguments.json, paper=arguments.paper, after=after)
 
 
 def _check(arguments: argparse.Namespace) -> None:
@@ -66,7 +72,7 @@ def _check(arguments: argparse.Namespace) -> None:
         )
 
 
-def _show(report: ValidationReport, *, as_json: bool, paper: bool) -> int:
+def _show(report: ValidationReport, *, as_json: bool, paper: bool, after: str) -> int:
     """Prints the report; with `paper` the checks that were not made count for nothing."""
     made = {
         task.id: [c for c in task.checks if not paper or not c.evidence.startswith("not made")]
@@ -81,6 +87,5 @@ def _show(report: ValidationReport, *, as_json: bool, paper: bool) -> int:
         for check in checks:
             render.row(f"  {'ok  ' if check.ok else 'FAIL'} {check.name:<16} {check.evidence}")
     render.text(f"digest {report.digest_sha256()}")
-    after = "memtrial plan --agent oracle --task-set full --out plan.json"
     render.text(f"next: {f'mend {failed[0]} as its lines say' if failed else after}")
     return 1 if failed else 0

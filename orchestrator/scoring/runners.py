@@ -10,7 +10,6 @@ import re
 import sys
 from dataclasses import replace
 
-from orchestrator.core.errors import IntegrityError
 from orchestrator.core.pathglob import expressions
 from orchestrator.model.plan import TaskPin
 from orchestrator.model.task import Key, Runner, RunnerKind
@@ -187,33 +186,6 @@ def normalise(outcome: VerifyOutcome, exam: Exam) -> TestReport:
         faults=faults,
         restored=outcome.restored,
     )
-
-
-def reported(outcome: VerifyOutcome, exam: Exam) -> tuple[TestStatus, ...]:
-    """Returns every test of a report but the drawn ones, pinned or not: what a suite can be pinned to.
-
-    Raises:
-        IntegrityError: the tree did not build, or the report is not a whole one of this verification.
-    """
-    tests: tuple[TestStatus, ...] = ()
-    wrong = outcome.compile_error or ("out of time" if outcome.timed_out else None)
-    if exam.kind in SUITES and wrong is None:
-        reading = SUITES[exam.kind].read(outcome)
-        tests, fault = reading.tests, reading.fault
-        wrong = reading.build_error or (fault.detail if fault is not None else None)
-    elif wrong is None:
-        fault = _channel_fault(outcome)
-        wrong = fault.detail if fault is not None else None
-        tests = parse_junit(outcome.report or b"")
-    if wrong is None:
-        wrong, tests = broken_seal(tests, exam.seal_files)
-    if wrong is not None:
-        raise IntegrityError(
-            "suite-not-whole",
-            f"the base suite gave no whole report: {wrong}",
-            hint="mend runner and test_paths in task.json",
-        )
-    return tests
 
 
 def _of_suite(suite: Suite, outcome: VerifyOutcome, exam: Exam) -> TestReport:

@@ -14,7 +14,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from orchestrator.core.errors import DocumentError, EnvironmentMissing, IntegrityError
+from orchestrator.core.errors import (
+    DocumentError,
+    EnvironmentMissing,
+    IntegrityError,
+    UsageError,
+)
 from orchestrator.core.files import safe_relative
 from orchestrator.core.gittree import FileEntry, object_id, tree_id
 from orchestrator.model.source import Source
@@ -132,6 +137,23 @@ def repository_entries(checkout: Checkout) -> tuple[FileEntry, ...]:
         for path in (git_folder / "objects").glob("??/*"):
             files[path.relative_to(git_folder).as_posix()] = _stored(path.read_bytes())
         return tuple(FileEntry(f".git/{path}", "100644", files[path]) for path in sorted(files))
+
+
+def write_checkout(checkout: Checkout, folder: Path) -> None:
+    """Writes a pinned checkout with its one-commit repository into a new folder, for people to work in.
+
+    Raises:
+        UsageError: the folder exists.
+    """
+    if folder.exists():
+        raise UsageError(
+            "folder-exists", f"expected no {folder}, found one", hint="name a new folder"
+        )
+    _write_files(checkout, folder)
+    for entry in repository_entries(checkout):
+        path = folder / entry.path
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(entry.data)
 
 
 def _stored(loose: bytes) -> bytes:

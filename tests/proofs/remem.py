@@ -3,7 +3,7 @@
     .venv/bin/python tests/proofs/remem.py PATH-TO-TASKS.JSON
 
 Imports the pack, writes the reference below (ours) as each task's rehearsal patch, and plays no-op and
-reference in containers. Prints one JSON document.
+reference in containers. Prints one JSON document and writes it to results/proofs/remem-DATE.json.
 """
 
 from __future__ import annotations
@@ -14,9 +14,12 @@ import tempfile
 from pathlib import Path
 
 from orchestrator.core.canonical import canonical_bytes
+from orchestrator.core.clock import run_stamp
+from orchestrator.core.files import write_atomic
 from orchestrator.pipeline.authoring.imports import import_tasks
 from orchestrator.pipeline.validate.run import stage_for
 from orchestrator.sandbox.engine import connect
+from orchestrator.scoring.patch import pattern_violations
 from orchestrator.sources.loader import load_task
 
 REFERENCE = {
@@ -141,16 +144,20 @@ def main() -> int:
                     "after": after[1].passed,
                     "of": after[1].expected,
                     "base": [after[2].passed, after[2].expected],
+                    "patterns": [v.rule for v in pattern_violations(patch.encode(), task.key)],
                     "ok": before[1].passed == 0
                     and after[1].passed == after[1].expected
-                    and after[2].passed == after[2].expected,
+                    and after[2].passed == after[2].expected
+                    and not pattern_violations(patch.encode(), task.key),
                 }
             )
             sys.stderr.write(f"{results[-1]}\n")
     good = sum(bool(r.get("ok")) for r in results)
-    sys.stdout.write(
-        canonical_bytes({"tasks": results, "ok": good, "of": len(results)}).decode() + "\n"
-    )
+    document = canonical_bytes({"tasks": results, "ok": good, "of": len(results)}) + b"\n"
+    out = Path(__file__).resolve().parents[2] / "results" / "proofs" / f"remem-{run_stamp()}.json"
+    out.parent.mkdir(parents=True, exist_ok=True)
+    write_atomic(out, document)
+    sys.stdout.write(document.decode())
     return 0 if good == len(results) else 1
 
 

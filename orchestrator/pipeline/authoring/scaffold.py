@@ -16,9 +16,19 @@ from orchestrator.pipeline.authoring.drafts import (
     slug,
     write_files,
 )
+from orchestrator.pipeline.authoring.templates import HIDDEN_IDS, HIDDEN_TEXT
 from orchestrator.sources.loader import load_source
 
 FILL = "FILL IN"
+_NODE_OWN = ("package.json", "tsconfig*.json", "node_modules/**", "**/*.config.*", ".npmrc")
+# (what an agent may change, what it may not): a start, to be fitted to the source.
+PATHS_OF = {
+    "python": (("src/**",), FORBIDDEN),
+    "javascript": (("src/**",), ("tests/**", *_NODE_OWN, ".mocharc*", ".git/**")),
+    "typescript": (("src/**",), ("tests/**", *_NODE_OWN, ".git/**")),
+    "go": (("*.go",), ("**/*_test.go", "*_test.go", "go.mod", "go.sum", "go.work", "vendor/**", ".git/**")),
+    "rust": (("src/**",), ("tests/**", "Cargo.*", "**/build.rs", "build.rs", ".cargo/**", ".config/**", "rust-toolchain*", ".git/**")),
+}  # fmt: skip
 HIDDEN_OF = {
     "python": "tests/test_hidden_{}.py",
     "javascript": "tests/{}.hidden.test.js",
@@ -56,7 +66,7 @@ def scaffold(
         )
     load_source(fixtures, source)
     hidden = HIDDEN_OF[language].format(task_id.replace("-", "_"))
-    draft = Draft(task_id, _documents(task_id))
+    draft = Draft(task_id, _documents(task_id, language))
     draft.documents["task.json"] = card(
         task_id,
         FILL,
@@ -67,7 +77,7 @@ def scaffold(
     )
     draft.documents["key.json"] = _key(task_id, hidden, language)
     draft.texts = {f"rehearsal/{name}.patch": "" for name in ("reference", "natural", "overeager")}
-    draft.texts[f"key/hidden/{hidden}"] = f"{FILL}\n"
+    draft.texts[f"key/hidden/{hidden}"] = HIDDEN_TEXT[language]
     draft.texts["README.md"] = (
         f"# {task_id}\n{FILL}: what must be remembered, and how each patch fails.\n"
     )
@@ -76,10 +86,10 @@ def scaffold(
     return [f"{folder.name}/{name}" for name in sorted(files)]
 
 
-def _documents(task_id: str) -> dict[str, dict[str, Any]]:
+def _documents(task_id: str, language: str) -> dict[str, dict[str, Any]]:
     prompt = f"{FILL}: what an engineer would ask for. Say that something was agreed, never what."
     return {
-        "brief.json": brief(task_id, prompt, ("src/**",), FORBIDDEN),
+        "brief.json": brief(task_id, prompt, *PATHS_OF[language]),
         "history.json": {
             "task_id": task_id,
             "episodes": [_episode(number) for number in range(1, 11)],
@@ -100,13 +110,18 @@ def _key(task_id: str, hidden: str, language: str) -> dict[str, Any]:
         "supporting_event_ids": ["ep04-e01"],
         "matchers": [FILL],
     }
+    place = {
+        "python": hidden.removesuffix(".py").replace("/", "."),
+        "rust": Path(hidden).stem,
+    }.get(language, hidden)
+    values = {} if language == "python" else {"values": [FILL]}
     return {
         "task_id": task_id,
         "hidden_files": [{"path": hidden}],
-        "boundary": "process" if language == "python" else "in_process",
+        "boundary": "process" if language == "python" else "values",
         "fail_to_pass": [
-            {"id": f"{FILL}::capability", "group": "capability"},
-            {"id": f"{FILL}::memory", "group": "memory"},
+            {"id": name.format(place), "group": group, **values}
+            for name, group in zip(HIDDEN_IDS[language], ("capability", "memory"), strict=True)
         ],
         "gold_facts": [fact],
         "relevant_files": [FILL],

@@ -7,6 +7,7 @@ import shutil
 import pytest
 
 from orchestrator.core.errors import DocumentError, UsageError
+from orchestrator.core.pathglob import matches_any
 from orchestrator.core.places import fixtures_root
 from orchestrator.pipeline.authoring.scaffold import HIDDEN_OF, scaffold
 from orchestrator.pipeline.validate.run import validate
@@ -30,6 +31,26 @@ def test_a_scaffold_of_each_language_loads_and_is_not_valid(fixtures, language):
     report = validate([task], None, lambda _: None, repeats=2)
     failed = {c.name for c in report.tasks[0].checks if not c.ok}
     assert {"v1-pins", "v10-history", "v12-redaction"} <= failed
+
+
+@pytest.mark.parametrize("language", sorted(HIDDEN_OF))
+def test_a_scaffold_s_hidden_file_decides_in_python_alone_and_hands_over_values_elsewhere(
+    fixtures, language
+):
+    scaffold(fixtures, "new-task", source=SOURCE[language], language=language, category="negative_constraints")  # fmt: skip
+    key = load_task(fixtures, "new-task").key
+    python = language == "python"
+    assert key.card.boundary == ("process" if python else "values")
+    assert ("MEMTRIAL_VALUES" in key.hidden_files[0].text) is not python
+    for test in key.card.fail_to_pass:
+        assert test.id.rpartition("::")[2] in key.hidden_files[0].text
+
+
+@pytest.mark.parametrize("language", sorted(HIDDEN_OF))
+def test_an_agent_may_not_change_the_tests_of_a_scaffold(fixtures, language):
+    scaffold(fixtures, "new-task", source=SOURCE[language], language=language, category="negative_constraints")  # fmt: skip
+    task = load_task(fixtures, "new-task")
+    assert all(matches_any(f.path, task.brief.forbidden_paths) for f in task.key.hidden_files)
 
 
 def test_nothing_is_overwritten(fixtures):
