@@ -71,7 +71,8 @@ def _print_key(task: LoadedTask) -> None:
         render.row(f"  {stale.id} (superseded, {', '.join(stale.event_ids)}): {stale.statement}")
     render.row("\nHidden tests")
     for test in key.fail_to_pass:
-        render.row(f"  {test.group:<10} {test.id}")
+        given = f" gives {', '.join(map(repr, test.values))}" if test.values else ""
+        render.row(f"  {test.group:<10} {test.id}{given}")
     render.row(
         f"  and {len(task.key.pass_to_pass)} tests of the base suite that must go on passing\n"
     )

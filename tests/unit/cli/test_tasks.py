@@ -37,6 +37,20 @@ def test_a_task_is_shown_as_a_person_reads_it(capsys):
     assert code == 0
     for part in ("Prompt", "Timeline", "Facts", "Hidden tests", "Difficulty", "full stop"):
         assert part in out
+    assert "early shift gives 'Maud Lind  7.00-15.30'" in out
+
+
+def test_a_checkout_to_make_patches_in_is_written_and_the_last_line_says_how(capsys, tmp_path):
+    code, out = answer(capsys, "tasks", "checkout", "rostertext-board-line", str(tmp_path / "new"))
+    assert code == 0
+    assert (tmp_path / "new/src/times.ts").is_file()
+    assert "git -C" in out.splitlines()[-1]
+    assert main(["tasks", "checkout", "rostertext-board-line", str(tmp_path / "new")]) == 2
+
+
+def test_after_the_checks_on_paper_comes_the_whole_validation(capsys):
+    _, out = answer(capsys, "tasks", "validate", "rostertext-board-line", "--paper")
+    assert out.rstrip().endswith("tasks validate rostertext-board-line")
 
 
 def test_the_key_can_be_left_out(capsys):
