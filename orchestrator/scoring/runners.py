@@ -194,7 +194,9 @@ def _of_suite(suite: Suite, outcome: VerifyOutcome, exam: Exam) -> TestReport:
         return suite_report(suite, outcome, exam)
     own, shown = parted(outcome)
     report = suite_report(suite, own, exam)
-    return report.model_copy(update={"tests": compared(report.tests, exam.values, shown)})
+    tests = compared(report.tests, exam.values, shown)
+    # The status of what was run, with which an auditor reads the same bytes again.
+    return report.model_copy(update={"tests": tests, "exit_code": outcome.exit_code})
 
 
 def _believed(

@@ -51,7 +51,7 @@ def outcome(exit_code, report):
     return VerifyOutcome(compiled=True, compile_error=None, timed_out=False, exit_code=exit_code, report=report, log=b"")  # fmt: skip
 
 
-def mocha(shown):
+def given(shown):
     """What the container gives back when mocha says that the hidden test passed."""
     made = exam("mocha")
     every = [("/work/tests/h.mjs", "hidden boards", "pass")]
@@ -60,7 +60,19 @@ def mocha(shown):
     report = json.dumps({**lists, "pending": []}).encode()
     listed = [("runner", len(lists["failures"]), report), ("values", 0, shown)]
     parts = [{"name": n, "exit_code": c, "data_base64": base64.b64encode(d).decode(), "truncated": False} for n, c, d in listed]  # fmt: skip
-    return normalise(outcome(0, json.dumps({"parts": parts}).encode()), made)
+    return outcome(0, json.dumps({"parts": parts}).encode())
+
+
+def mocha(shown):
+    return normalise(given(shown), exam("mocha"))
+
+
+@pytest.mark.parametrize("shown", [SHOWN, b""])
+def test_an_auditor_who_reads_the_recorded_bytes_again_comes_to_the_same_report(shown):
+    first, came = mocha(shown), given(shown)
+    again = normalise(outcome(first.exit_code, came.report), exam("mocha"))
+    assert again == first
+    assert first.tests
 
 
 @pytest.mark.parametrize("kind", KINDS)
