@@ -7,6 +7,12 @@ import argparse
 from orchestrator.cli import render
 from orchestrator.sources.loader import LoadedTask
 
+BOUNDARIES = {
+    "process": "apart from the code under test",
+    "values": "they hand over values, the grader compares",
+    "in_process": "together with the code under test, which could forge their outcome",
+}
+
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Adds the options of the word."""
@@ -69,7 +75,7 @@ def _print_key(task: LoadedTask) -> None:
         )
     for stale in key.stale_facts:
         render.row(f"  {stale.id} (superseded, {', '.join(stale.event_ids)}): {stale.statement}")
-    render.row("\nHidden tests")
+    render.row(f"\nHidden tests ({BOUNDARIES[key.boundary]})")
     for test in key.fail_to_pass:
         given = f" gives {', '.join(map(repr, test.values))}" if test.values else ""
         render.row(f"  {test.group:<10} {test.id}{given}")

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
 from orchestrator.core.gittree import FileEntry, tree_id
 from orchestrator.pipeline.authoring.drafts import RUNNER_OF, Draft, as_document, brief, card
+from orchestrator.pipeline.validate import rehearse
 from orchestrator.pipeline.validate.run import stage_for
+from orchestrator.scoring.runners import SUITES
 from orchestrator.sources.checkout import commit_id
 from orchestrator.sources.loader import load_task
 
@@ -139,3 +142,53 @@ def test_a_suite_of_each_runner_is_read_and_the_candidate_s_configuration_is_not
     _, _, _, path, line = HIDDEN[kind]
     done = stage.play(f"diff --git a/{path} b/{path}\nnew file mode 100644\n--- /dev/null\n+++ b/{path}\n@@ -0,0 +1 @@\n+{line}\n")  # fmt: skip
     assert stage.tallies(done)[1].passed == 1, json.dumps(done.statuses())
+
+
+# --- doors of these runners: configuration that the candidate adds ---------------------------------------
+
+
+def added(path, *lines):
+    body = "".join(f"+{line}\n" for line in lines)
+    return f"diff --git a/{path} b/{path}\nnew file mode 100644\n--- /dev/null\n+++ b/{path}\n@@ -0,0 +1,{len(lines)} @@\n{body}"  # fmt: skip
+
+
+WRONG = {"vitest": ("src/b.ts", "export const b = 4;"), "mocha": ("src/b.mjs", "export const b = 4;"), "tape": ("src/b.cjs", "exports.b = 4;")}  # fmt: skip
+# Each makes its runner call wrong code right, where the runner reads it.
+CONFIGURATION = {
+    "vitest": added("vite.config.mts", "import fs from 'node:fs';", "fs.writeFileSync('/tmp/setup.mjs', \"import { vi, expect } from 'vitest'; expect.extend({ toBe: () => ({ pass: true, message: () => '' }) });\");", "export default { test: { setupFiles: ['/tmp/setup.mjs'], include: ['**/*.test.ts'] } };"),
+    "mocha": added(".mocharc.json", '{"dry-run": true}'),
+    "tape": added("node_modules/tape/index.js", "module.exports = (name, f) => { console.log('TAP version 13\\n# ' + name + '\\nok 1 x\\n\\n1..1\\n# tests 1\\n# pass  1\\n'); };"),
+}  # fmt: skip
+OURS = {"--no-config", "--no-package", "--config", "/opt/memtrial/verifier/vitest.config.mjs", "--configLoader", "native"}  # fmt: skip
+
+
+def wrong_with_configuration(kind):
+    return added(*WRONG[kind]) + CONFIGURATION[kind]
+
+
+def test_configuration_that_a_patch_adds_makes_nothing_pass(small):
+    kind, stage = small
+    outcome = stage.play(wrong_with_configuration(kind))
+    assert stage.tallies(outcome)[1].passed == 0
+
+
+def test_the_same_configuration_works_where_the_runner_reads_it(small, monkeypatch):
+    kind, stage = small
+    exam_for, normalise, read = rehearse.exam_for, rehearse.normalise, []
+
+    def open_door(runner, key, seal):
+        exam = exam_for(runner, key, seal)
+        words = tuple(word for word in exam.tests.argv if word not in OURS)
+        return replace(exam, protected=(), tests=replace(exam.tests, argv=words))
+
+    def spy(outcome, exam):
+        # The seal would still tell; here the runner's own word is looked at.
+        code = 1 if kind == "vitest" else outcome.exit_code
+        if exam.phase == "fail_to_pass":
+            read.extend(SUITES[kind].read(replace(outcome, exit_code=code)).tests)
+        return normalise(outcome, exam)
+
+    monkeypatch.setattr(rehearse, "exam_for", open_door)
+    monkeypatch.setattr(rehearse, "normalise", spy)
+    stage.play(wrong_with_configuration(kind))
+    assert (HIDDEN[kind][2], "pass") in [(t.id, t.status) for t in read]
