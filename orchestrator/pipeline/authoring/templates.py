@@ -52,7 +52,7 @@ import (
 // hiddenShow hands a value over to the grader; values in key.json says what is right, and nothing here may.
 func hiddenShow(t *testing.T, value interface{}) {
 	t.Helper()
-	file, err := os.OpenFile(os.Getenv("MEMTRIAL_VALUES"), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	file, err := os.OpenFile(os.Getenv("MEMTRIAL_VALUES"), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0600)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,6 +14,7 @@ from orchestrator.pipeline.validate.paper import check
 from orchestrator.pipeline.validate.rehearse import Outcome, Stage
 
 MAX_SUITE_MS = 20_000
+MAX_SAID_CHARS = 300
 # A line that breaks a source file of a language wherever it is put at the end of one.
 PROBES = {
     ".py": 'raise RuntimeError("probe")\n',
@@ -103,6 +104,9 @@ def reference(stage: Stage, plays: Sequence[Outcome], slow: Outcome) -> Check:
         ("capability tests", "memory tests", "base suite"), stage.tallies(plays[0]), strict=True
     ):
         problems += _not_whole(what, tally)
+    if plays[0].hidden.compile_error:
+        said = " ".join(plays[0].hidden.compile_error.split())[:MAX_SAID_CHARS]
+        problems.insert(0, f"the hidden tests do not build with the reference: {said}")
     problems += _faults(plays)
     if any(play.statuses() != plays[0].statuses() for play in (*plays, slow)):
         problems.append(

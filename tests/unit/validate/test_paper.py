@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import shutil
 from typing import get_args
@@ -253,6 +254,16 @@ def test_a_bad_outcome_fails_the_check_that_is_named_for_it(stage, what):
     found = make(stage)
     assert (found.name, found.ok) == (name, False)
     assert len(found.evidence) > 10
+
+
+def test_what_a_compiler_says_of_hidden_tests_is_told_to_their_author(stage):
+    good = outcome(stage)
+    said = "./x_test.go:14: 0o octal literal requires go1.13\n"
+    hidden = good.hidden.model_copy(update={"tests": (), "compile_error": said})
+    unbuilt = dataclasses.replace(good, hidden=hidden)
+    found = proofs.reference(stage, [unbuilt] * 2, unbuilt)
+    assert not found.ok
+    assert "0o octal literal" in found.evidence
 
 
 def test_thirty_kinds_of_defects_are_planted_and_every_check_has_one():
