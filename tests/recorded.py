@@ -32,6 +32,7 @@ from orchestrator.protocols import (
     ActOutcome,
     HarvestOutcome,
     Launch,
+    ModelGateway,
     VerifyJob,
     VerifyOutcome,
 )
@@ -188,7 +189,10 @@ def junit(tests: list[tuple[str, bool]]) -> bytes:
     return (head + "".join(cases) + "</testsuite></testsuites>").encode()
 
 
-def _benches(plan: Plan, sandbox: PlayedSandbox) -> Callable[[Trial], Bench]:
+def benches(
+    plan: Plan, sandbox: PlayedSandbox, gateway: ModelGateway | None = None
+) -> Callable[[Trial], Bench]:
+    """Returns what makes the bench of each trial over played containers."""
     tasks = {name: load_task(fixtures_root(), name) for name in _task_names()}
     curated = {p.task_id: load_curated(fixtures_root(), p.task_id).text for p in plan.curated}
     counter, guard = TokenCounter(), guard_over()
@@ -205,6 +209,7 @@ def _benches(plan: Plan, sandbox: PlayedSandbox) -> Callable[[Trial], Bench]:
             sandbox=sandbox,
             counter=counter,
             guard=guard,
+            gateway=gateway,
         )
 
     return bench
@@ -214,7 +219,7 @@ def record_run(results: Path, request: PlanRequest, sandbox: PlayedSandbox | Non
     """Runs a plan to its report and returns its folder, unsealed."""
     plan = make_plan(request)
     run = Run.create(results, plan, engine="played", workers=1)
-    run.execute(_benches(plan, sandbox or PlayedSandbox()), workers=1, progress=lambda _: None)
+    run.execute(benches(plan, sandbox or PlayedSandbox()), workers=1, progress=lambda _: None)
     run.close()
     write_reports(run.folder)
     return run.folder

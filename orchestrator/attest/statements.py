@@ -8,6 +8,7 @@ from orchestrator.model.bundle import BundleCard
 from orchestrator.model.memory import Injection
 from orchestrator.model.outcome import Outcome
 from orchestrator.model.plan import CuratedPin, Plan, Trial
+from orchestrator.model.spending import Spending
 from orchestrator.model.statement import (
     BUNDLE_SEAL,
     PROVENANCE,
@@ -24,7 +25,6 @@ from orchestrator.model.statement import (
     ExternalParameters,
     GitDigests,
     InjectionAudit,
-    ModelUsage,
     Provenance,
     Resource,
     RunDetails,
@@ -55,6 +55,7 @@ class TrialFacts:
     verdict: Verdict | None
     injection: Injection | None
     store_sha256: str | None
+    spending: Spending | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,7 +216,7 @@ def _account(facts: TrialFacts) -> TrialAccount:
         infra_errors=facts.infra_errors,
         wall_ms=facts.wall_ms,
         container_ms=facts.container_ms,
-        usage=ModelUsage(),
+        usage=facts.spending,
         injection=None
         if injection is None or verdict is None
         else InjectionAudit(

@@ -20,6 +20,7 @@ from orchestrator.core.keys import PublicKey
 from orchestrator.core.merkle import consistency_holds, inclusion_holds
 from orchestrator.core.notes import parse_checkpoint
 from orchestrator.core.strictjson import parse_json
+from orchestrator.gateway.accounts import Accounts
 from orchestrator.ledger.blobs import BlobWithheld, blob_paths
 from orchestrator.model.bundle import ConsistencyProof, TrialProofs
 from orchestrator.model.record import AttemptEnded, StageDone
@@ -210,7 +211,7 @@ def _check_referenced(opened: Opened, dossier: Dossier) -> int:
     return withheld
 
 
-def compose_again(opened: Opened, dossier: Dossier) -> Composition:
+def compose_again(opened: Opened, dossier: Dossier, accounts: Accounts | None) -> Composition:
     """Composes from the bundle what its seal must have signed."""
     report_data = opened.files.read(layout.REPORT)
     attached = Attached(
@@ -225,7 +226,10 @@ def compose_again(opened: Opened, dossier: Dossier) -> Composition:
             keys[task.digests.id] = load_key(dossier.plan, task.digests.id, opened.files)
         except BlobWithheld:
             keys[task.digests.id] = None
-    return compose(dossier, opened.card, opened.files, keys=keys, attached=attached)
+    spending = {} if accounts is None else accounts.spending()
+    return compose(
+        dossier, opened.card, opened.files, keys=keys, attached=attached, spending=spending
+    )
 
 
 def check_statements(opened: Opened, composed: Composition) -> Found:
@@ -276,10 +280,12 @@ def check_approval(opened: Opened, dossier: Dossier) -> Found:
     )
 
 
-def check_report(opened: Opened, dossier: Dossier) -> Found:
+def check_report(opened: Opened, dossier: Dossier, accounts: Accounts | None) -> Found:
     """Builds report.json and report.txt again and compares them byte for byte."""
     try:
-        report = report_of(dossier.plan, dossier.run, dossier.content.head_sha256, opened.files)
+        report = report_of(
+            dossier.plan, dossier.run, dossier.content.head_sha256, opened.files, accounts
+        )
     except BlobWithheld:
         return Found(0, "not rebuilt: verdicts or injections are withheld", whole=False)
     rebuilt = {

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal, TypeVar
 
 from orchestrator.audit import opening, recheck
@@ -15,6 +16,7 @@ from orchestrator.audit.opening import Opened
 from orchestrator.audit.recheck import Found
 from orchestrator.audit.regrade import regrade_all
 from orchestrator.audit.replan import TAKEN_AS_GIVEN, rebuild
+from orchestrator.audit.respend import Spent, check_spending
 from orchestrator.audit.sigstore import check_sigstore
 from orchestrator.audit.trust import Trust
 from orchestrator.audit.view import BundleView
@@ -33,6 +35,7 @@ _INNER = (
     "blobs",
     "plan",
     "verdicts",
+    "spending",
     "statements",
     "approval",
     "report",
@@ -192,29 +195,37 @@ def _inner(opened: Opened, trust: Trust, book: _Book) -> Dossier | None:
     book.check("blobs", dossier, lambda d: recheck.check_blobs(opened, d))
     book.check("plan", dossier, lambda d: _plan(opened, d))
     book.check("verdicts", dossier, lambda d: _verdicts(opened, d))
-    composed = _Composed(opened)
-    book.check("statements", dossier, lambda d: recheck.check_statements(opened, composed.of(d)))
+    spent = _spending(opened, dossier, book)
+    both = _Composed(opened, dossier, spent) if dossier is not None and spent is not None else None
+    book.check("statements", both, lambda c: recheck.check_statements(opened, c.value))
     book.check("approval", dossier, lambda d: recheck.check_approval(opened, d))
-    book.check("report", dossier, lambda d: recheck.check_report(opened, d))
-    book.check("handouts", dossier, lambda d: recheck.check_handouts(opened, composed.of(d)))
+    book.check("report", both, lambda c: recheck.check_report(opened, c.dossier, c.accounts))
+    book.check("handouts", both, lambda c: recheck.check_handouts(opened, c.value))
     book.check("claims", dossier, lambda _: recheck.check_claims(opened))
     book.check("bill of materials", dossier, lambda d: recheck.check_materials(opened, d))
-    book.check("sigstore", dossier, lambda d: check_sigstore(opened, composed.of(d)))
+    book.check("sigstore", both, lambda c: check_sigstore(opened, c.value))
     return dossier
+
+
+def _spending(opened: Opened, dossier: Dossier | None, book: _Book) -> Spent | None:
+    if dossier is None:
+        book.check("spending", None, _never)
+        return None
+    return book.value("spending", lambda: check_spending(opened, dossier))
 
 
 class _Composed:
     """Composes once what several checks compare with."""
 
-    def __init__(self, opened: Opened) -> None:
+    def __init__(self, opened: Opened, dossier: Dossier, spent: Spent) -> None:
         self._opened = opened
-        self._value: Composition | None = None
+        self.dossier = dossier
+        self.accounts = spent.accounts
 
-    def of(self, dossier: Dossier) -> Composition:
-        """Returns the composition."""
-        if self._value is None:
-            self._value = recheck.compose_again(self._opened, dossier)
-        return self._value
+    @cached_property
+    def value(self) -> Composition:
+        """The composition."""
+        return recheck.compose_again(self._opened, self.dossier, self.accounts)
 
 
 def _plan(opened: Opened, dossier: Dossier) -> Found:

@@ -21,6 +21,8 @@ from orchestrator.gateway.log import lock
 from orchestrator.model.exchange import Body
 
 MIN_PIECE_BYTES = 1024
+# No request and no answer is larger (`model.gateway.Bounds`); what says so was not written here.
+MAX_BODY_BYTES = 64 * 1024 * 1024
 _HEAD = struct.Struct(">32sII")
 _BETWEEN_OBJECTS = re.compile(rb"\},\s?(?=\{)|\n\n")
 
@@ -38,31 +40,18 @@ def cut(data: bytes) -> list[bytes]:
     return pieces
 
 
-class BodyPack:
-    """An open pack. Holds the place of every piece in memory, never the bytes."""
+class PackReader:
+    """A pack to read. Holds the place of every piece in memory, never the bytes."""
 
-    def __init__(self, path: Path, *, write: bool) -> None:
-        """Opens a pack, or makes it when it is to be written.
-
-        Raises:
-            UsageError: another process writes it.
-        """
-        self._path = path
-        self._handle: IO[bytes] = path.open("a+b" if write else "rb")
+    def __init__(self, handle: IO[bytes], where: str) -> None:
+        self._handle = handle
+        self._where = where
         self._places: dict[bytes, tuple[int, int, int]] = {}
-        try:
-            if write:
-                lock(self._handle, path)
-            self._end = self._scan()
-            if write:
-                self._handle.truncate(self._end)
-        except BaseException:
-            self._handle.close()
-            raise
+        self._end = self._scan()
 
     def _scan(self) -> int:
         """Reads the heads of all pieces; returns where the last whole one ends."""
-        size = self._path.stat().st_size
+        size = self._handle.seek(0, os.SEEK_END)
         at = 0
         while at + _HEAD.size <= size:
             self._handle.seek(at)
@@ -74,27 +63,21 @@ class BodyPack:
             at = following
         return at
 
-    def put(self, data: bytes) -> Body:
-        """Stores the pieces that are new and returns how to put the bytes together again."""
-        names = []
-        for piece in cut(data):
-            name = hashlib.sha256(piece).digest()
-            names.append(name.hex())
-            if name not in self._places:
-                stored = zlib.compress(piece)
-                self._handle.write(_HEAD.pack(name, len(stored), len(piece)) + stored)
-                self._places[name] = (self._end + _HEAD.size, len(stored), len(piece))
-                self._end += _HEAD.size + len(stored)
-        return Body(sha256=sha256_hex(data), bytes=len(data), pieces=tuple(names))
-
     def get(self, body: Body) -> bytes:
         """Returns the bytes of a body.
 
         Raises:
             IntegrityError: a piece is missing or the bytes are not the recorded ones.
         """
-        data = b"".join(self._piece(bytes.fromhex(name)) for name in body.pieces)
-        if sha256_hex(data) != body.sha256:
+        pieces: list[bytes] = []
+        left = min(body.bytes, MAX_BODY_BYTES)
+        for name in body.pieces:
+            pieces.append(self._piece(bytes.fromhex(name)))
+            left -= len(pieces[-1])
+            if left < 0:
+                raise self._broken(body.sha256, f"more than its {body.bytes} bytes")
+        data = b"".join(pieces)
+        if sha256_hex(data) != body.sha256 or len(data) != body.bytes:
             raise self._broken(body.sha256, "other bytes, or bytes that were withheld")
         return data
 
@@ -103,6 +86,8 @@ class BodyPack:
         if place is None:
             raise self._broken(name.hex(), "no such piece")
         at, stored, plain = place
+        if plain > MAX_BODY_BYTES:
+            raise self._broken(name.hex(), f"a piece of {plain} bytes")
         self._handle.seek(at)
         machine = zlib.decompressobj()
         try:
@@ -116,9 +101,43 @@ class BodyPack:
     def _broken(self, name: str, found: str) -> IntegrityError:
         return IntegrityError(
             "body-broken",
-            f"{self._path}: expected the bytes of {name[:16]}, found {found}",
+            f"{self._where}: expected the bytes of {name[:16]}, found {found}",
             hint="restore the recorded folder from a copy",
         )
+
+
+class BodyPack(PackReader):
+    """An open pack of one process."""
+
+    def __init__(self, path: Path, *, write: bool) -> None:
+        """Opens a pack, or makes it when it is to be written.
+
+        Raises:
+            UsageError: another process writes it.
+        """
+        handle: IO[bytes] = path.open("a+b" if write else "rb")
+        try:
+            if write:
+                lock(handle, path)
+            super().__init__(handle, str(path))
+            if write:
+                handle.truncate(self._end)
+        except BaseException:
+            handle.close()
+            raise
+
+    def put(self, data: bytes) -> Body:
+        """Stores the pieces that are new and returns how to put the bytes together again."""
+        names = []
+        for piece in cut(data):
+            name = hashlib.sha256(piece).digest()
+            names.append(name.hex())
+            if name not in self._places:
+                stored = zlib.compress(piece)
+                self._handle.write(_HEAD.pack(name, len(stored), len(piece)) + stored)
+                self._places[name] = (self._end + _HEAD.size, len(stored), len(piece))
+                self._end += _HEAD.size + len(stored)
+        return Body(sha256=sha256_hex(data), bytes=len(data), pieces=tuple(names))
 
     def sync(self) -> None:
         """Makes everything stored so far safe from a crash."""

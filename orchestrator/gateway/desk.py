@@ -304,9 +304,11 @@ class Desk:
 
     def _record(self, draft: _Draft) -> None:
         grant, keep = draft.grant, self.recorder
+        trial = grant.trial if grant else draft.incoming.trial
+        tally = self.tallies.get(trial or "")
         exchange = Exchange(
-            trial=grant.trial if grant else draft.incoming.trial,
-            attempt=grant.attempt if grant else 0,
+            trial=trial,
+            attempt=grant.attempt if grant else tally.attempt if tally else 0,
             role=grant.role if grant else None,
             api=draft.api,
             ordinal=draft.ordinal,
@@ -335,7 +337,6 @@ class Desk:
             total_ms=draft.elapsed_ms(),
         )
         line = keep.write(exchange)
-        tally = self.tallies.get(exchange.trial or "")
         if tally is None:
             return
         change = self._served.change(tally.condition, exchange)

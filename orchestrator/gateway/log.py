@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import fcntl
 import os
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Generic, Protocol, TypeVar
 
@@ -35,30 +36,42 @@ class Line(Protocol):
 L = TypeVar("L", bound=Document)
 
 
-def read_lines(path: Path, kind: type[L]) -> tuple[list[L], str, int]:
-    """Reads and verifies a log.
+@dataclass(frozen=True, slots=True)
+class Lines(Generic[L]):
+    """The whole lines of a log, the digest of the last one, and how many torn bytes stand behind it."""
 
-    Returns:
-        The lines, the digest of the last whole one, and the number of torn bytes behind it.
+    lines: list[L]
+    head_sha256: str
+    torn_bytes: int
+
+
+def parse_lines(data: bytes, kind: type[L], *, where: str) -> Lines[L]:
+    """Reads and verifies the bytes of a log.
 
     Raises:
         IntegrityError: a line is not canonical, out of sequence, or does not follow the one before.
         DocumentError: a whole line is not what it should be.
     """
-    whole, _, torn = path.read_bytes().rpartition(b"\n")
+    whole, _, torn = data.rpartition(b"\n")
     lines: list[L] = []
     head = GENESIS_SHA256
     for number, raw in enumerate(whole.split(b"\n") if whole else []):
-        line: Any = kind.parse(raw, where=f"{path.name} line {number + 1}")
+        line: Any = kind.parse(raw, where=f"{where} line {number + 1}")
         if line.canonical() != raw or line.seq != number or line.prev_sha256 != head:
             raise IntegrityError(
                 "log-broken",
-                f"{path} line {number + 1}: expected line {number} after {head[:16]}, found line {line.seq} after {line.prev_sha256[:16]} or bytes that are not canonical",
+                f"{where} line {number + 1}: expected line {number} after {head[:16]}, found line {line.seq} after {line.prev_sha256[:16]} or bytes that are not canonical",
                 hint="the record was changed after the fact: restore it from a copy",
             )
         lines.append(line)
         head = sha256_hex(raw)
-    return lines, head, len(torn)
+    return Lines(lines, head, len(torn))
+
+
+def read_lines(path: Path, kind: type[L]) -> tuple[list[L], str, int]:
+    """Reads and verifies a log file, as `parse_lines` does; returns the parts of its answer."""
+    found = parse_lines(path.read_bytes(), kind, where=str(path))
+    return found.lines, found.head_sha256, found.torn_bytes
 
 
 class ChainedLog(Generic[L]):

@@ -9,6 +9,7 @@ from pydantic import Field
 from orchestrator.model.base import Closed, Document, Sha256, Slug, Text
 from orchestrator.model.outcome import Outcome
 from orchestrator.model.resources import ArmResources, Resources
+from orchestrator.model.spending import ArmSpending, OwnUsage, RunSpending, Spending
 from orchestrator.model.verdict import FailureReason
 
 
@@ -64,6 +65,7 @@ class ArmRow(Closed):
     attempts: int = Field(ge=0)
     outcomes: tuple[OutcomeCount, ...]
     resources: ArmResources
+    spending: ArmSpending | None
 
 
 class TrialRow(Closed):
@@ -84,6 +86,8 @@ class TrialRow(Closed):
     wall_ms: int = Field(ge=0)
     container_ms: int = Field(ge=0)
     resources: Resources | None
+    spending: Spending | None
+    own_usage: OwnUsage | None
 
 
 class RunReport(Document):
@@ -99,6 +103,7 @@ class RunReport(Document):
     arms: tuple[ArmRow, ...]
     trials: tuple[TrialRow, ...]
     inadmissible_blocks: tuple[Block, ...]
+    spending: RunSpending | None
     wall_ms: int = Field(ge=0)
     container_ms: int = Field(ge=0)
     workers: int = Field(gt=0)

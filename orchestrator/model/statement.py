@@ -14,6 +14,7 @@ from pydantic.alias_generators import to_camel
 from orchestrator.core.canonical import canonical_bytes
 from orchestrator.model.base import Closed, Document, Sha256, Slug, Text, UtcTime
 from orchestrator.model.outcome import Outcome
+from orchestrator.model.spending import Spending
 from orchestrator.model.verdict import FailureReason
 
 STATEMENT_TYPE = "https://in-toto.io/Statement/v1"
@@ -122,15 +123,6 @@ class Provenance(_Foreign):
     run_details: RunDetails
 
 
-class ModelUsage(Closed):
-    """What models were paid for: all null where no model was called."""
-
-    requests: int | None = Field(default=None, ge=0)
-    input_tokens: int | None = Field(default=None, ge=0)
-    output_tokens: int | None = Field(default=None, ge=0)
-    cost_usd_micros: int | None = Field(default=None, ge=0)
-
-
 class InjectionAudit(Closed):
     """What memory put before the agent, by digest and count."""
 
@@ -155,7 +147,8 @@ class TrialAccount(Document):
     infra_errors: int = Field(ge=0)
     wall_ms: int = Field(ge=0)
     container_ms: int = Field(ge=0)
-    usage: ModelUsage
+    # By the gateway's spend book and traffic record; null where no model was asked.
+    usage: Spending | None
     injection: InjectionAudit | None
 
 

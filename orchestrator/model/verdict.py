@@ -8,6 +8,7 @@ from typing import ClassVar, Literal, Self
 from pydantic import Field, model_validator
 
 from orchestrator.model.base import Closed, Document, GitId, Sha256, Slug, Text
+from orchestrator.model.spending import OwnUsage
 from orchestrator.model.task import RunnerKind
 
 
@@ -48,6 +49,8 @@ class Acted(Document):
     output_sha256: Sha256
     output_bytes: int = Field(ge=0)
     output_truncated: bool
+    # What the agent's own events say that it used; the spend book decides, this is compared with it.
+    own_usage: OwnUsage | None = None
 
 
 class Change(Closed):

@@ -6,6 +6,7 @@ one function, so that a statement can say nothing that the record does not.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -30,6 +31,7 @@ from orchestrator.model.memory import Injection, Remembered
 from orchestrator.model.outcome import Outcome
 from orchestrator.model.plan import Plan, Trial
 from orchestrator.model.record import AttemptEnded, AttemptStarted, Stage, StageDone
+from orchestrator.model.spending import Spending
 from orchestrator.model.statement import CheckpointPin
 from orchestrator.model.task import Key
 from orchestrator.model.verdict import Verdict
@@ -149,6 +151,7 @@ def compose(
     *,
     keys: dict[str, Key | None],
     attached: Attached,
+    spending: Mapping[str, Spending],
 ) -> Composition:
     """Composes records, proofs, statements and handouts of a run.
 
@@ -158,6 +161,7 @@ def compose(
         blobs: where stage documents come from.
         keys: answer key by task id; None where it is withheld.
         attached: the files beside the record that the summary names.
+        spending: what each trial spent, for those that asked a model.
 
     Raises:
         MemtrialError: a stage's document is missing or malformed.
@@ -180,7 +184,8 @@ def compose(
             plain[layout.proof_name(trial.seq)] = proofs
         name = layout.attestation_name(trial.seq)
         try:
-            facts = _facts(dossier, trial, sha256_hex(record), blobs)
+            spent = spending.get(trial.key)
+            facts = _facts(dossier, trial, sha256_hex(record), blobs, spent)
         except BlobWithheld:
             payloads[name] = (None,) * 3
             known = False
@@ -256,7 +261,13 @@ def _record(dossier: Dossier, trial: Trial, pin: CheckpointPin) -> tuple[bytes, 
     return card.canonical(), proofs.canonical() if seqs else None
 
 
-def _facts(dossier: Dossier, trial: Trial, record_sha256: str, blobs: BlobReader) -> TrialFacts:
+def _facts(
+    dossier: Dossier,
+    trial: Trial,
+    record_sha256: str,
+    blobs: BlobReader,
+    spending: Spending | None,
+) -> TrialFacts:
     record = dossier.run.trial(trial.key)
     graded = record.graded
     seqs = dossier.lines.get(trial.key, ()) or (0,)
@@ -278,4 +289,5 @@ def _facts(dossier: Dossier, trial: Trial, record_sha256: str, blobs: BlobReader
         store_sha256=stage_document(blobs, graded, Stage.REMEMBER, Remembered).store_sha256
         if graded
         else None,
+        spending=spending,
     )

@@ -22,6 +22,7 @@ from orchestrator.core.errors import IntegrityError
 from orchestrator.core.files import write_atomic
 from orchestrator.core.keys import PublicKey, SigningKey
 from orchestrator.core.notes import parse_checkpoint, sign_checkpoint
+from orchestrator.gateway.accounts import read_accounts
 from orchestrator.ledger.blobs import BlobStore
 from orchestrator.ledger.chain import exclusive
 from orchestrator.model.bundle import BundleCard, ConsistencyProof, SigstorePin
@@ -112,6 +113,7 @@ def seal_run(folder: Path, signer: Signer, inputs: Inputs) -> SealOutcome:
             sigstore=signer.sigstore.pin if signer.sigstore else None,
         )
         report_data = (folder / layout.REPORT).read_bytes()
+        accounts = read_accounts(lambda name: _optional(folder / name))
         composed = compose(
             dossier,
             card,
@@ -123,6 +125,7 @@ def seal_run(folder: Path, signer: Signer, inputs: Inputs) -> SealOutcome:
                 approval_data=_optional(folder / layout.APPROVAL),
                 claims_data=_optional(folder / layout.CLAIMS),
             ),
+            spending=accounts.spending() if accounts else {},
         )
         proofs = _keep_earlier(folder, dossier)
         _clear(folder)

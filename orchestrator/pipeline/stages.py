@@ -8,6 +8,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from orchestrator.agents.own_usage import own_usage
 from orchestrator.agents.registry import driver_for
 from orchestrator.core.canonical import sha256_hex
 from orchestrator.core.errors import Inadmissible, IntegrityError, Misconduct
@@ -201,6 +202,7 @@ def act(bench: Bench, journal: Journal, injection: Injection) -> Acted:
         output_sha256=journal.keep("output", outcome.output),
         output_bytes=len(outcome.output),
         output_truncated=outcome.output_truncated,
+        own_usage=own_usage(outcome.output) if bench.plan.gateway else None,
     )
 
 

@@ -10,6 +10,7 @@ from typing import Literal
 
 from orchestrator.core.errors import IntegrityError
 from orchestrator.core.words import counted
+from orchestrator.gateway.accounts import Accounts, read_accounts
 from orchestrator.ledger.blobs import BlobReader, BlobStore
 from orchestrator.ledger.chain import read_entries
 from orchestrator.ledger.history import RunRecord, TrialRecord, nothing_recorded, replay
@@ -30,6 +31,12 @@ from orchestrator.model.resources import add_up
 from orchestrator.model.verdict import MEMORY_REASONS, FailureReason, Tally, Verdict
 from orchestrator.report.check import check_blobs
 from orchestrator.report.explain import NOT_RUN, why
+from orchestrator.report.spending import (
+    TrialSpending,
+    arm_spending,
+    run_spending,
+    trial_spendings,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +48,7 @@ class Graded:
     verdict: Verdict | None
     injection: Injection | None
     dropped: bool = False
+    spent: TrialSpending | None = None
 
     @property
     def last(self) -> AttemptEnded | None:
@@ -74,7 +82,12 @@ def build_report(folder: Path) -> RunReport:
     blobs = BlobStore(folder / "blobs")
     check_plan(plan, run)
     check_blobs(run, blobs)
-    return report_of(plan, run, head, blobs)
+    accounts = read_accounts(lambda name: _optional(folder / name))
+    return report_of(plan, run, head, blobs, accounts)
+
+
+def _optional(path: Path) -> bytes | None:
+    return path.read_bytes() if path.is_file() else None
 
 
 def check_plan(plan: Plan, run: RunRecord) -> None:
@@ -87,8 +100,14 @@ def check_plan(plan: Plan, run: RunRecord) -> None:
         )
 
 
-def report_of(plan: Plan, run: RunRecord, head_sha256: str, blobs: BlobReader) -> RunReport:
-    """Builds the report of a record, wherever its bytes come from.
+def report_of(
+    plan: Plan,
+    run: RunRecord,
+    head_sha256: str,
+    blobs: BlobReader,
+    accounts: Accounts | None,
+) -> RunReport:
+    """Builds the report of a record, wherever its bytes come from; no accounts: no gateway ran.
 
     Raises:
         IntegrityError: plan, ledger and blobs do not belong together.
@@ -97,8 +116,12 @@ def report_of(plan: Plan, run: RunRecord, head_sha256: str, blobs: BlobReader) -
     check_plan(plan, run)
     if run.started is None:
         raise IntegrityError("run-not-begun", "expected a first entry, found none", hint="run it")
+    spent = trial_spendings(plan, run, blobs, accounts)
     graded, blocks = _admitted(
-        [_graded(trial, run, blobs) for trial in sorted(plan.trials, key=lambda t: t.key)]
+        [
+            replace(_graded(trial, run, blobs), spent=spent.get(trial.key))
+            for trial in sorted(plan.trials, key=lambda t: t.key)
+        ]
     )
     return RunReport(
         run_id=run.started.run_id,
@@ -123,6 +146,7 @@ def report_of(plan: Plan, run: RunRecord, head_sha256: str, blobs: BlobReader) -
         ),
         trials=tuple(_row(item) for item in graded),
         inadmissible_blocks=blocks,
+        spending=run_spending(plan, spent, accounts),
         wall_ms=sum(end.wall_ms for end in run.ended),
         container_ms=sum(item.container_ms for item in graded),
         workers=run.started.workers,
@@ -219,6 +243,7 @@ def _arm(agent: str, condition_id: str, everything: list[Graded]) -> ArmRow:
             if outcomes[outcome]
         ),
         resources=add_up([a.ended.resources for a in attempts if a.ended and a.ended.resources]),
+        spending=arm_spending(item.spent for item in everything if item.spent),
     )
 
 
@@ -249,6 +274,8 @@ def _row(item: Graded) -> TrialRow:
         wall_ms=item.wall_ms,
         container_ms=item.container_ms,
         resources=last.resources if last else None,
+        spending=item.spent.spending if item.spent else None,
+        own_usage=item.spent.own if item.spent else None,
     )
 
 

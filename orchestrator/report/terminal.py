@@ -11,6 +11,7 @@ from orchestrator.core import words
 from orchestrator.core.printable import printable
 from orchestrator.model.outcome import Outcome
 from orchestrator.model.report import ArmRow, Count, RunReport
+from orchestrator.report.bill import render_spending
 from orchestrator.report.explain import NOT_RUN
 
 HEADERS = ("agent", "condition", "resolved", "F2P", "memory F2P", "P2P", "memory tokens", "wall s")
@@ -133,6 +134,7 @@ def render_report(report: RunReport, width: int | None = None) -> str:
         render_outcomes(report),
         render_blocks(report),
         render_resources(report),
+        render_spending(report),
         render_times(report),
     )
     parts += [text for text in sections if text]

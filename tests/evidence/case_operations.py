@@ -17,6 +17,11 @@ from orchestrator.core.merkle import MerkleTree, leaf_hash
 from orchestrator.core.notes import Checkpoint, parse_checkpoint, sign_checkpoint
 from orchestrator.ledger.blobs import BlobStore, blob_paths
 from orchestrator.model.plan import AgentPin, Retry, TaskPin, setting_of
+from tests.evidence.spending_operations import (
+    SPENDING_OPERATIONS,
+    SPENDING_RECORD_CHANGES,
+    lower_caps,
+)
 from tests.evidence.tamper import Files
 
 Entries = list[dict[str, Any]]
@@ -215,6 +220,7 @@ OPERATIONS: dict[str, Callable[..., None]] = {
     "sort_lines": _lines(lambda lines: sorted(lines, key=lambda line: line[66:])),
     "drop_last_line": _lines(lambda lines: lines[:-1]),
     "drop_first_line": _lines(lambda lines: lines[1:]),
+    **SPENDING_OPERATIONS,
 }
 
 
@@ -330,7 +336,7 @@ RECORD_CHANGES: dict[str, Callable[[Entries, BlobStore], None]] = {
         skip_act,
         late_record,
     )
-}
+} | SPENDING_RECORD_CHANGES
 
 
 def _limits(plan: dict[str, Any]) -> None:
@@ -365,6 +371,7 @@ PLAN_CHANGES: dict[str, Callable[[dict[str, Any]], None]] = {
     "limits": _limits,
     "order": _order,
     "phase": _phase,
+    "caps": lower_caps,
 }
 
 

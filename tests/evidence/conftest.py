@@ -10,6 +10,7 @@ import pytest
 from orchestrator.audit.trust import Trust
 from orchestrator.core.keys import SigningKey
 from orchestrator.pipeline.seal import Signer
+from tests.played_chat import record_chat_run
 from tests.recorded import EIGHT, TINY, files_of, record_run, seal
 
 NOW = "2099-01-01T00:00:00Z"
@@ -43,6 +44,15 @@ def sealed_run(results: Path, request) -> Sealed:
 def eight(tmp_path_factory: pytest.TempPathFactory) -> Sealed:
     """Eight trials. Read only: tests that change something take a copy."""
     return sealed_run(tmp_path_factory.mktemp("eight"), EIGHT)
+
+
+@pytest.fixture(scope="session")
+def chatting(tmp_path_factory: pytest.TempPathFactory) -> Sealed:
+    """Two trials of an agent that asked a model through the gateway. Read only."""
+    folder = record_chat_run(tmp_path_factory.mktemp("chatting"))
+    key = SigningKey.generate()
+    seal(folder, Signer(key, "operator"))
+    return Sealed(folder, files_of(folder), key)
 
 
 @pytest.fixture(scope="session")

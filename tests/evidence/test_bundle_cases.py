@@ -80,10 +80,11 @@ def changed_files(case: dict[str, Any], sealed: Sealed, folder: Path) -> Files:
 
 
 @pytest.mark.parametrize("path", CASES, ids=lambda path: path.name)
-def test_a_case_is_refused_by_its_check(path, eight, tmp_path):
+def test_a_case_is_refused_by_its_check(path, request, tmp_path):
     case = json.loads((path / "case.json").read_bytes())
-    files = changed_files(case, eight, tmp_path / "copy")
-    answer = verify_bundle(MemoryView(files), trust_of(case["trust"], eight), name=path.name)
+    sealed = request.getfixturevalue(case.get("bundle", "eight"))
+    files = changed_files(case, sealed, tmp_path / "copy")
+    answer = verify_bundle(MemoryView(files), trust_of(case["trust"], sealed), name=path.name)
     found = {(check.name, check.reference) for check in answer.failed}
     assert (case["expect"]["check"], case["expect"]["reference"]) in found, answer.failed
     assert answer.exit_code == case["expect"]["exit_code"]

@@ -1,0 +1,255 @@
+"""Adds up the spend book and the traffic record of a run again, from their bytes. Pure.
+
+The spend book says what every call cost; the traffic record says what went through. A recorded exchange
+must have its lines in the book; a line of the book without its exchange is a call whose process died.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from orchestrator.core.errors import IntegrityError
+from orchestrator.gateway.log import parse_lines
+from orchestrator.model.exchange import (
+    Cost,
+    Exchange,
+    Lookup,
+    Reserved,
+    Role,
+    Settled,
+    SpendLine,
+    TrafficLine,
+    UsageSource,
+)
+from orchestrator.model.spending import CapCount, RoleSpending, ServedModel, Spending
+from orchestrator.model.usage import Usage
+
+SPEND_FILE = "gateway/spend.jsonl"
+TRAFFIC_FILE = "gateway/traffic.jsonl"
+BODIES_FILE = "gateway/bodies.pack"
+ROLES: tuple[Role, ...] = ("agent", "memory", "judge")
+Known = tuple[str | None, Role | None, str | None, int, Cost, UsageSource]
+
+
+@dataclass(frozen=True, slots=True)
+class Charge:
+    """One call of the spend book. Without a settlement its reservation counts in full."""
+
+    reserved: Reserved
+    settled: Settled | None
+
+    @property
+    def cost(self) -> Cost:
+        """What the call counts for."""
+        if self.settled is None:
+            spent = self.reserved.usd_micros
+            return Cost(usd_micros=spent, uncached_usd_micros=spent)
+        return Cost(
+            usd_micros=self.settled.usd_micros,
+            uncached_usd_micros=self.settled.uncached_usd_micros,
+        )
+
+    @property
+    def source(self) -> UsageSource:
+        """Where the cost comes from."""
+        return self.settled.source if self.settled else "reservation"
+
+    def known(self) -> Known:
+        """What an exchange must agree with."""
+        said = self.reserved
+        return said.trial, said.role, said.model, said.usd_micros, self.cost, self.source
+
+
+@dataclass(frozen=True, slots=True)
+class Accounts:
+    """Both records, read. `traffic` holds each line's digest; torn bytes stand behind the last line."""
+
+    charges: tuple[Charge, ...]
+    traffic: tuple[tuple[str, Exchange | Lookup], ...]
+    torn_bytes: int
+
+    def exchanges(self) -> list[Exchange]:
+        """Returns every exchange in order."""
+        return [body for _, body in self.traffic if isinstance(body, Exchange)]
+
+    def spending(self) -> dict[str, Spending]:
+        """Returns what each trial spent.
+
+        Raises:
+            IntegrityError: an exchange stands in the traffic record and its charge not in the book.
+        """
+        charges: dict[str, list[Charge]] = {}
+        exchanges: dict[str, list[Exchange]] = {}
+        for charge in self.charges:
+            charges.setdefault(charge.reserved.trial, []).append(charge)
+        for exchange in self.exchanges():
+            if exchange.trial is not None:
+                exchanges.setdefault(exchange.trial, []).append(exchange)
+        return {
+            trial: _spending(trial, charges.get(trial, []), exchanges.get(trial, []))
+            for trial in sorted({*charges, *exchanges})
+        }
+
+
+def read_accounts(read: Callable[[str], bytes | None]) -> Accounts | None:
+    """Reads both records; None where there is neither, because no gateway ran.
+
+    Args:
+        read: returns a file of the run's folder by its name, or None.
+
+    Raises:
+        IntegrityError: one is missing, broken, or no gateway can have written it.
+        DocumentError: a line is malformed.
+    """
+    spend, traffic = read(SPEND_FILE), read(TRAFFIC_FILE)
+    if spend is None and traffic is None:
+        return None
+    if spend is None or traffic is None:
+        raise _broken(f"both {SPEND_FILE} and {TRAFFIC_FILE}", "one of them")
+    book = parse_lines(spend, SpendLine, where=SPEND_FILE)
+    record = parse_lines(traffic, TrafficLine, where=TRAFFIC_FILE)
+    # A line's digest stands in the line behind it; the last one's is the head.
+    digests = [line.prev_sha256 for line in record.lines[1:]] + [record.head_sha256]
+    return Accounts(
+        charges=_charges(book.lines),
+        traffic=tuple(
+            (digest, line.body) for digest, line in zip(digests, record.lines, strict=False)
+        ),
+        torn_bytes=book.torn_bytes + record.torn_bytes,
+    )
+
+
+def _charges(lines: Iterable[SpendLine]) -> tuple[Charge, ...]:
+    found: list[Charge] = []
+    for line in lines:
+        body = line.body
+        if isinstance(body, Reserved):
+            if body.call != len(found):
+                raise _broken(f"call {len(found)} in {SPEND_FILE}", f"call {body.call}")
+            found.append(Charge(body, None))
+        elif body.call >= len(found) or found[body.call].settled is not None:
+            raise _broken(
+                f"one settlement for each call in {SPEND_FILE}", f"another of {body.call}"
+            )
+        else:
+            found[body.call] = Charge(found[body.call].reserved, body)
+    return tuple(found)
+
+
+def _spending(trial: str, charges: list[Charge], exchanges: list[Exchange]) -> Spending:
+    admitted = [e for e in exchanges if e.ordinal is not None]
+    without = Counter(charge.known() for charge in charges)
+    without.subtract(Counter(_known(exchange) for exchange in admitted))
+    if any(count < 0 for count in without.values()):
+        raise _broken(f"a charge in {SPEND_FILE} for each exchange of {trial}", "another or none")
+    caps = Counter(e.cap for e in exchanges if e.cap is not None)
+    served = Counter(
+        (e.api, e.model, e.served_model + (f"/{e.fingerprint}" if e.fingerprint else ""))
+        for e in admitted
+        if e.served_model and e.api and e.model
+    )
+    return Spending(
+        calls=len(charges),
+        refused=len(exchanges) - len(admitted),
+        unrecorded=without.total(),
+        usage=_usage(admitted),
+        cost=add_costs(charge.cost for charge in charges),
+        roles=tuple(
+            _role(role, mine, [e for e in admitted if e.role == role])
+            for role in ROLES
+            if (mine := [c for c in charges if c.reserved.role == role])
+        ),
+        caps_met=tuple(CapCount(cap=cap, calls=count) for cap, count in sorted(caps.items())),
+        served=tuple(
+            ServedModel(api=api, asked=asked, served=told, calls=count)
+            for (api, asked, told), count in sorted(served.items())
+        ),
+    )
+
+
+def _role(role: Role, charges: list[Charge], exchanges: list[Exchange]) -> RoleSpending:
+    return RoleSpending(
+        role=role,
+        calls=len(charges),
+        bounded=sum(charge.source == "reservation" for charge in charges),
+        usage=_usage(exchanges),
+        cost=add_costs(charge.cost for charge in charges),
+    )
+
+
+def _known(exchange: Exchange) -> Known:
+    return (
+        exchange.trial,
+        exchange.role,
+        exchange.model,
+        exchange.reserved_usd_micros,
+        exchange.cost,
+        exchange.usage_source,
+    )
+
+
+def _usage(exchanges: Iterable[Exchange]) -> Usage:
+    return add_usages(e.usage for e in exchanges if e.usage is not None)
+
+
+def add_usages(usages: Iterable[Usage]) -> Usage:
+    """Returns the sum, class by class."""
+    total = Usage()
+    for usage in usages:
+        total = total.plus(usage)
+    return total
+
+
+def add_costs(costs: Iterable[Cost]) -> Cost:
+    """Returns the sum."""
+    paid = uncached = 0
+    for cost in costs:
+        paid += cost.usd_micros
+        uncached += cost.uncached_usd_micros
+    return Cost(usd_micros=paid, uncached_usd_micros=uncached)
+
+
+def add_spendings(parts: Iterable[Spending]) -> Spending:
+    """Returns the sum of several trials' spending."""
+    whole = list(parts)
+    roles = [role for part in whole for role in part.roles]
+    caps: Counter[str] = Counter()
+    served: Counter[tuple[str, str, str]] = Counter()
+    for part in whole:
+        caps.update({count.cap: count.calls for count in part.caps_met})
+        served.update({(s.api, s.asked, s.served): s.calls for s in part.served})
+    return Spending.model_validate(
+        {
+            "calls": sum(part.calls for part in whole),
+            "refused": sum(part.refused for part in whole),
+            "unrecorded": sum(part.unrecorded for part in whole),
+            "usage": add_usages(part.usage for part in whole),
+            "cost": add_costs(part.cost for part in whole),
+            "roles": tuple(
+                RoleSpending(
+                    role=role,
+                    calls=sum(r.calls for r in mine),
+                    bounded=sum(r.bounded for r in mine),
+                    usage=add_usages(r.usage for r in mine),
+                    cost=add_costs(r.cost for r in mine),
+                )
+                for role in ROLES
+                if (mine := [r for r in roles if r.role == role])
+            ),
+            "caps_met": tuple({"cap": cap, "calls": n} for cap, n in sorted(caps.items())),
+            "served": tuple(
+                {"api": api, "asked": asked, "served": told, "calls": n}
+                for (api, asked, told), n in sorted(served.items())
+            ),
+        }
+    )
+
+
+def _broken(expected: str, found: str) -> IntegrityError:
+    return IntegrityError(
+        "accounts-broken",
+        f"expected {expected}, found {found}",
+        hint="the record was changed after the fact: restore it from a copy",
+    )
