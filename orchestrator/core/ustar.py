@@ -104,7 +104,7 @@ class ArchiveReader:
             size = int(header[124:135], 8)
         except ValueError as error:
             raise self._refuse(offset, "a plain header") from error
-        if size > MAX_MEMBER_BYTES:
+        if not 0 <= size <= MAX_MEMBER_BYTES:
             raise self._refuse(offset, f"a member of at most {MAX_MEMBER_BYTES} bytes")
         try:
             rebuilt = _header(name, size)
