@@ -11,6 +11,7 @@ import asyncio
 import email.utils
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Literal
 
@@ -25,6 +26,7 @@ from tenacity import (
 
 from orchestrator.core.clock import utc_now_text
 from orchestrator.core.errors import ApprovalRefused, EnvironmentMissing
+from orchestrator.gateway.batches import batches
 from orchestrator.gateway.keys import Provider, ProviderKeys
 from orchestrator.gateway.modes import Answer, Call, CannotAnswer, Headers, UpstreamCut
 from orchestrator.model.exchange import UpstreamTry
@@ -254,8 +256,9 @@ async def _chunks(response: httpx2.Response) -> AsyncGenerator[bytes, None]:
     if not isinstance(stream, httpx2.AsyncByteStream):
         raise UpstreamCut
     try:
-        async for piece in stream:
-            yield piece
+        async with aclosing(batches(stream)) as pieces:
+            async for piece in pieces:
+                yield piece
     except httpx2.TransportError as error:
         raise UpstreamCut from error
     finally:
