@@ -59,6 +59,8 @@ class ChattingWorkspace(PlayedWorkspace):
         used = {"input_tokens": self._exaggerates, "output_tokens": 0}
         while True:
             answer = self._ask(environment, messages)
+            if answer is None:
+                return ActOutcome("exited", 1, b"refused\n", output_truncated=False)
             used["input_tokens"] += answer["usage"]["prompt_tokens"]
             used["output_tokens"] += answer["usage"]["completion_tokens"]
             message = answer["choices"][0]["message"]
@@ -73,7 +75,10 @@ class ChattingWorkspace(PlayedWorkspace):
                 output = b"played\n" + json.dumps(event).encode() + b"\n"
                 return ActOutcome("exited", 0, output, output_truncated=False)
 
-    def _ask(self, environment: dict[str, str], messages: list[dict[str, Any]]) -> dict[str, Any]:
+    def _ask(
+        self, environment: dict[str, str], messages: list[dict[str, Any]]
+    ) -> dict[str, Any] | None:
+        """Returns the answer; None when the gateway refuses the call."""
         body = {"model": environment["MEMTRIAL_MODEL"], "messages": messages}
         connection = _SocketHTTP(self._socket)
         connection.request(
@@ -85,6 +90,8 @@ class ChattingWorkspace(PlayedWorkspace):
         answer = connection.getresponse()
         data = answer.read()
         connection.close()
+        if answer.status == 400:
+            return None
         assert answer.status == 200, data
         found: dict[str, Any] = json.loads(data)
         return found

@@ -14,6 +14,7 @@ from pathlib import Path
 from orchestrator.cli import render
 from orchestrator.cli.arguments import one_of
 from orchestrator.cli.live import Progress
+from orchestrator.cli.plan_caps import add_caps, caps_from
 from orchestrator.core.errors import UsageError
 from orchestrator.core.words import counted
 from orchestrator.pipeline.options import PlanRequest
@@ -95,6 +96,7 @@ def _add_who(parser: argparse.ArgumentParser) -> None:
         help="oracle, noop, follower or chat (repeatable)",
     )
     parser.add_argument("--model", metavar="ID", help="for agents that call a model")
+    add_caps(parser)
     parser.add_argument("--reasoning-effort", metavar="E", help="for agents that call a model")
     parser.add_argument(
         "--seed",
@@ -156,6 +158,7 @@ def request_from(arguments: argparse.Namespace) -> PlanRequest:
         model=arguments.model,
         reasoning_effort=arguments.reasoning_effort,
         runtime=arguments.runtime,
+        caps=caps_from(arguments.cap),
     )
 
 

@@ -12,6 +12,7 @@ from orchestrator.core.errors import DocumentError, IntegrityError, MemtrialErro
 from orchestrator.core.printable import printable
 from orchestrator.model.plan import Plan
 from orchestrator.pipeline.options import PlanRequest
+from orchestrator.pipeline.traffic import caps_of
 
 NEW_PLAN = "restore what changed, or make a new plan with `memtrial plan`"
 _REVISION = frozenset({"source_revision", "source_dirty"})
@@ -38,6 +39,7 @@ def request_of(plan: Plan) -> PlanRequest:
         model=model,
         reasoning_effort=effort,
         runtime=plan.runtime,
+        caps=caps_of(plan.gateway),
     )
 
 

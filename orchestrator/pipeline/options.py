@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+CapLevel = Literal["call", "trial", "condition", "run"]
+
 
 @dataclass(frozen=True, slots=True)
 class PlanRequest:
@@ -23,3 +25,5 @@ class PlanRequest:
     model: str | None = None
     reasoning_effort: str | None = None
     runtime: str | None = None
+    # In micro-USD; a level that is not named keeps the cap that the gateway's mode has by itself.
+    caps: tuple[tuple[CapLevel, int], ...] = ()

@@ -28,7 +28,7 @@ from orchestrator.model.plan import (
 from orchestrator.model.symmetry import ArmSetting, inequality, unequal_budgets
 from orchestrator.pipeline.options import PlanRequest
 from orchestrator.pipeline.toolchain import toolchain
-from orchestrator.pipeline.traffic import SCRIPTED_MODEL, gateway_pin
+from orchestrator.pipeline.traffic import SCRIPTED_MODEL, gateway_pin, with_caps
 from orchestrator.pipeline.validate.run import check_valid, read_report
 from orchestrator.sandbox.harden import profile_sha256
 from orchestrator.sources.loader import (
@@ -68,7 +68,7 @@ def build_plan(
     """
     chosen = choose(request, fixtures=fixtures, images=images)
     tasks, conditions, agents = chosen.tasks, chosen.conditions, chosen.agents
-    gateway = gateway_pin(fixtures, tasks) if any(a.model for a in agents) else None
+    gateway = _gateway(request, fixtures, tasks, agents)
     valid = _validations(request, fixtures, tasks)
     pins = tuple(_task_pin(task, image_pins, valid[task.card.id]) for task in tasks)
     source = source or source_state()
@@ -95,6 +95,24 @@ def build_plan(
         arms=equal_arms(pins, conditions, agents, gateway, runtime=request.runtime),
         trials=_trials(request, tasks, conditions, agents),
     )
+
+
+def _gateway(
+    request: PlanRequest,
+    fixtures: Path,
+    tasks: tuple[LoadedTask, ...],
+    agents: tuple[AgentPin, ...],
+) -> GatewayPin | None:
+    """Returns the gateway's part of the plan, if an agent asks a model."""
+    if any(agent.model for agent in agents):
+        return with_caps(gateway_pin(fixtures, tasks), request.caps)
+    if request.caps:
+        raise UsageError(
+            "caps-without-a-model",
+            "expected an agent that asks a model with --cap, found none",
+            hint="add --agent chat, or leave --cap out",
+        )
+    return None
 
 
 @dataclass(frozen=True, slots=True)

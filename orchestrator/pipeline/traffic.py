@@ -18,6 +18,7 @@ from orchestrator.model.gateway import CassetteUse, GatewayPin, GatewaySetup, Tr
 from orchestrator.model.plan import Plan
 from orchestrator.model.script import Scenario, Script, ScriptedCall, ScriptedTurn, Wanted
 from orchestrator.model.usage import Caps, PriceTable
+from orchestrator.pipeline.options import CapLevel
 from orchestrator.sources.loader import LoadedTask
 
 SCRIPTED_MODEL = "scripted-1"
@@ -83,6 +84,25 @@ def gateway_pin(fixtures: Path, tasks: tuple[LoadedTask, ...]) -> GatewayPin:
         script_sha256=script_of(tasks).digest_sha256(),
         prices=load_prices(fixtures),
         caps=SCRIPTED_CAPS,
+    )
+
+
+def with_caps(pin: GatewayPin, caps: tuple[tuple[CapLevel, int], ...]) -> GatewayPin:
+    """Returns the gateway's part of a plan with other caps where some are asked for."""
+    named = {f"per_{level}_usd_micros": usd_micros for level, usd_micros in caps}
+    return pin.model_copy(update={"caps": pin.caps.model_copy(update=named)})
+
+
+def caps_of(pin: GatewayPin | None) -> tuple[tuple[CapLevel, int], ...]:
+    """Returns the caps that a plan was asked for: those that its gateway would not have by itself."""
+    if pin is None:
+        return ()
+    levels: tuple[CapLevel, ...] = ("call", "trial", "condition", "run")
+    found = ((level, getattr(pin.caps, f"per_{level}_usd_micros")) for level in levels)
+    return tuple(
+        (level, usd_micros)
+        for level, usd_micros in found
+        if usd_micros != getattr(SCRIPTED_CAPS, f"per_{level}_usd_micros")
     )
 
 
