@@ -12,6 +12,7 @@ from orchestrator.audit.trust import Trust
 from orchestrator.audit.verify import verify_bundle
 from orchestrator.audit.view import FolderView, MemoryView
 from orchestrator.core.keys import SigningKey
+from orchestrator.gateway.accounts import SPEND_FILE, TRAFFIC_FILE
 from orchestrator.pipeline.seal import Signer
 from tests.evidence.conftest import NOW
 from tests.evidence.tamper import KINDS, mutate, reseal_list
@@ -76,6 +77,20 @@ def test_an_insider_who_seals_a_changed_file_again_is_seen_by_what_is_recomputed
         changed, what = mutate(covered, rng)
         added = what.startswith(("copy", "add beside"))
         if not added and passes(reseal_list({**changed, **rest}, eight.key), eight.trust):
+            missed.append(what)
+    assert missed == []
+
+
+def test_an_insider_who_changes_what_models_cost_is_seen_by_what_is_recomputed(chatting):
+    rng = random.Random(9)
+    books = {n: d for n, d in chatting.files.items() if n in {SPEND_FILE, TRAFFIC_FILE}}
+    rest = {n: d for n, d in chatting.files.items() if n not in books}
+    missed = []
+    for _ in range(INSIDER_MUTATIONS):
+        changed, what = mutate(books, rng)
+        added = what.startswith(("copy", "add beside"))
+        files = reseal_list({**rest, **changed}, chatting.key)
+        if not added and passes(files, chatting.trust):
             missed.append(what)
     assert missed == []
 
