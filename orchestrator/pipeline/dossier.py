@@ -184,8 +184,7 @@ def compose(
             plain[layout.proof_name(trial.seq)] = proofs
         name = layout.attestation_name(trial.seq)
         try:
-            spent = spending.get(trial.key)
-            facts = _facts(dossier, trial, sha256_hex(record), blobs, spent)
+            facts = _facts(dossier, trial, sha256_hex(record), blobs, spending.get(trial.key))
         except BlobWithheld:
             payloads[name] = (None,) * 3
             known = False

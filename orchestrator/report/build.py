@@ -131,19 +131,7 @@ def report_of(
         source_dirty=plan.source_dirty,
         diagnostic=plan.diagnostic,
         complete=all(item.record.final is not None for item in graded),
-        arms=tuple(
-            _arm(
-                agent.name,
-                condition.id,
-                [
-                    g
-                    for g in graded
-                    if (g.trial.agent, g.trial.condition_id) == (agent.name, condition.id)
-                ],
-            )
-            for agent in plan.agents
-            for condition in plan.conditions
-        ),
+        arms=_arms(plan, graded),
         trials=tuple(_row(item) for item in graded),
         inadmissible_blocks=blocks,
         spending=run_spending(plan, spent, accounts),
@@ -152,6 +140,19 @@ def report_of(
         workers=run.started.workers,
         processes=1 + run.resumed,
         limitations=limitations(plan, blocks),
+    )
+
+
+def _arms(plan: Plan, graded: list[Graded]) -> tuple[ArmRow, ...]:
+    """Returns a row for each agent under each condition."""
+
+    def of(agent: str, condition: str) -> list[Graded]:
+        return [g for g in graded if (g.trial.agent, g.trial.condition_id) == (agent, condition)]
+
+    return tuple(
+        _arm(agent.name, condition.id, of(agent.name, condition.id))
+        for agent in plan.agents
+        for condition in plan.conditions
     )
 
 
