@@ -43,7 +43,7 @@ bench-gateway: setup ## Measure what the gateway adds to model calls, as ratios;
 	@$(PYTHON_VENV) bench/gateway.py
 
 fuzz-gateway: setup ## Fuzz the gateway for longer than the tests do
-	@MEMTRIAL_FUZZ_EXAMPLES=2000 $(PYTHON_VENV) -m pytest -q tests/unit/gateway/test_fuzz.py
+	@MEMTRIAL_FUZZ_EXAMPLES=2000 $(PYTHON_VENV) -m pytest -q --timeout 3600 tests/unit/gateway/test_fuzz.py
 
 pack: setup ## Prove every task: base suites, references, guesses, leaks, and trials of all (offline once set up)
 	@$(MEMTRIAL) tasks validate --all

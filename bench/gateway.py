@@ -34,7 +34,7 @@ ALONE = {"at_once": 8, "fast_model": 2}
 WARM_CALLS = max(CALLS // 10, 1)
 # Figure, sign and bound of each part.
 BOUNDS: dict[str, tuple[tuple[str, str, float], ...]] = {
-    "at_once": (("throughput_32_streams_ratio", ">=", 0.05),),
+    "at_once": (("throughput_32_streams_ratio", ">=", 0.08),),
     "fast_model": (
         ("ttfb_32_streams_ratio", "<=", 3.0),
         ("throughput_32_streams_ratio", ">=", 0.5),

@@ -1,6 +1,7 @@
 """Says what this machine has and lacks for a run, and for each lack the command that mends it.
 
-Changes nothing. Exit 0 when a run can start, 4 when something is missing.
+Changes nothing, but for one container that tries the way to the gateway and is removed again. Exit 0
+when a run can start, 4 when something is missing.
 """
 
 from __future__ import annotations
@@ -9,10 +10,14 @@ import argparse
 import shutil
 import sys
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from orchestrator.cli import render
 from orchestrator.core.errors import EnvironmentMissing, MemtrialError
 from orchestrator.core.words import counted
+
+if TYPE_CHECKING:
+    from orchestrator.sandbox.adapter import EngineClient
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +131,7 @@ def _engine_and_images() -> tuple[list[Finding], dict[str, object] | None]:
         Finding("engine", ok=True, found=describe(client), mend=""),
         Finding("runtimes", ok=True, found=runtimes_line(runtimes), mend=""),
         Finding("images", ours > 0, f"{ours} of ours in the engine", "memtrial images"),
+        _reach(client),
         _memory(available_memory_bytes(info)),
     ]
     return there, {
@@ -134,6 +140,17 @@ def _engine_and_images() -> tuple[list[Finding], dict[str, object] | None]:
         "stronger": dict(runtimes.stronger),
         "rootless": runtimes.remap == "rootless",
     }
+
+
+def _reach(client: EngineClient) -> Finding:
+    """Tries, in one container that is removed again, whether an agent could reach the gateway."""
+    from orchestrator.core.places import cache_root
+    from orchestrator.sandbox.identity import installation_id, labels
+    from orchestrator.sandbox.reach import probe_reach
+
+    reach = probe_reach(client, labels(installation_id(cache_root()), "doctor"))
+    mend = "set MEMTRIAL_REACH=relay, or use an engine of this machine"
+    return Finding("reach", reach.ok, reach.found, mend)
 
 
 def _memory(available: int) -> Finding:
