@@ -226,7 +226,7 @@ def compose_again(opened: Opened, dossier: Dossier, accounts: Accounts | None) -
             keys[task.digests.id] = load_key(dossier.plan, task.digests.id, opened.files)
         except BlobWithheld:
             keys[task.digests.id] = None
-    spending = {} if accounts is None else accounts.spending()
+    spending = {} if accounts is None else accounts.spending
     return compose(
         dossier, opened.card, opened.files, keys=keys, attached=attached, spending=spending
     )

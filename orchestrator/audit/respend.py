@@ -63,10 +63,9 @@ def check_spending(opened: Opened, dossier: Dossier) -> tuple[Spent, Found]:
     _check_plan(accounts, dossier)
     _check_caps(accounts.charges, pin.caps)
     withheld = _check_exchanges(opened, accounts, pin.prices)
-    accounts.spending()
+    lost = sum(spent.unrecorded for spent in accounts.spending.values())
     for trial, attempt in kept:
         withheld += _check_attempt(opened, accounts, trial, attempt)
-    lost = sum(spent.unrecorded for spent in accounts.spending().values())
     said = [f"{len(accounts.traffic)} lines of traffic"]
     said += [f"{counted(lost, 'call')} in the book alone"] if lost else []
     said += [f"{counted(accounts.torn_bytes, 'torn byte')}"] if accounts.torn_bytes else []
@@ -217,9 +216,7 @@ def _check_attempt(opened: Opened, accounts: Accounts, trial: Trial, attempt: At
 def _traffic_again(accounts: Accounts, trial: Trial, number: int, said: Traffic) -> Traffic:
     """Tallies the attempt's lines; what only the process knew (served before, open calls) is as said."""
     tally = AttemptTally(trial.key, trial.condition_id, number)
-    for digest, body in accounts.traffic:
-        if (body.trial, body.attempt) != (trial.key, number):
-            continue
+    for digest, body in accounts.by_attempt.get((trial.key, number), ()):
         if isinstance(body, Lookup):
             tally.look_up(body.name)
         else:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import cached_property
 
 from orchestrator.core.errors import IntegrityError
 from orchestrator.gateway.log import parse_lines
@@ -62,7 +63,7 @@ class Charge:
         return said.trial, said.role, said.model, said.usd_micros, self.cost, self.source
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Accounts:
     """Both records, read. `traffic` holds each line's digest; torn bytes stand behind the last line."""
 
@@ -74,8 +75,17 @@ class Accounts:
         """Returns every exchange in order."""
         return [body for _, body in self.traffic if isinstance(body, Exchange)]
 
+    @cached_property
+    def by_attempt(self) -> dict[tuple[str | None, int], list[tuple[str, Exchange | Lookup]]]:
+        """The lines of each attempt, with their digests, in order."""
+        found: dict[tuple[str | None, int], list[tuple[str, Exchange | Lookup]]] = {}
+        for digest, body in self.traffic:
+            found.setdefault((body.trial, body.attempt), []).append((digest, body))
+        return found
+
+    @cached_property
     def spending(self) -> dict[str, Spending]:
-        """Returns what each trial spent.
+        """What each trial spent.
 
         Raises:
             IntegrityError: an exchange stands in the traffic record and its charge not in the book.

@@ -33,6 +33,7 @@ from orchestrator.gateway.tally import NO_COST, AttemptTally, ServedModels
 from orchestrator.gateway.tokens import Grant, TokenRegistry, token_of
 from orchestrator.gateway.wire import ROUTES, RequestRefused, plain_body, read_request
 from orchestrator.model.exchange import (
+    Body,
     Cap,
     Cost,
     Exchange,
@@ -156,6 +157,11 @@ class Desk:
         await self._refuse(_Draft(incoming), reply, _Refused("refused_request", 400, reason))
 
     async def _refuse(self, draft: _Draft, reply: Reply, refused: _Refused) -> None:
+        tally = self._tally(draft)
+        if tally is not None and not tally.may_refuse(self._bounds.trial_refusals):
+            # Refusals cost a container nothing: beyond their bound they are neither told nor written down.
+            reply.abort()
+            return
         draft.outcome, draft.detail, draft.cap = refused.outcome, str(refused), refused.cap
         await self._tell(draft, reply, refused.status, str(refused))
         self._record(draft)
@@ -302,10 +308,23 @@ class Desk:
         except ClientGone:
             reply.abort()
 
+    def _tally(self, draft: _Draft) -> AttemptTally | None:
+        trial = draft.grant.trial if draft.grant else draft.incoming.trial
+        return self.tallies.get(trial or "")
+
+    def _kept(self, draft: _Draft, tally: AttemptTally | None) -> Body:
+        """Stores the request; of refused ones no more bytes than their bound, and digests beyond."""
+        body = draft.incoming.body
+        if draft.ordinal is None and tally is not None:
+            tally.refused_bytes += len(body)
+            if tally.refused_bytes > self._bounds.trial_refused_bytes:
+                return self.recorder.digest_only(body)
+        return self.recorder.keep(body)
+
     def _record(self, draft: _Draft) -> None:
         grant, keep = draft.grant, self.recorder
         trial = grant.trial if grant else draft.incoming.trial
-        tally = self.tallies.get(trial or "")
+        tally = self._tally(draft)
         exchange = Exchange(
             trial=trial,
             attempt=grant.attempt if grant else tally.attempt if tally else 0,
@@ -316,7 +335,7 @@ class Desk:
             method=draft.incoming.method,
             target=keep.text(draft.incoming.target),
             request_headers=keep.headers(draft.incoming.headers),
-            request=keep.keep(draft.incoming.body),
+            request=self._kept(draft, tally),
             model=None if draft.model is None else keep.text(draft.model),
             outcome=draft.outcome,
             detail=None if draft.detail is None else keep.text(draft.detail),

@@ -19,7 +19,7 @@ from orchestrator.gateway.modes import Mode
 from orchestrator.gateway.record import Recorder
 from orchestrator.gateway.scripted import ScriptedMode
 from orchestrator.gateway.secrets import Secrets
-from orchestrator.gateway.server import Connection
+from orchestrator.gateway.server import Connection, Held
 from orchestrator.gateway.tally import AttemptTally
 from orchestrator.gateway.tokens import Grant
 from orchestrator.model.exchange import Role
@@ -63,6 +63,7 @@ class Gateway:
         self._bounds = bounds
         self._servers: dict[str | None, asyncio.Server] = {}
         self._connections: dict[Connection, tuple[str | None, asyncio.Task[None]]] = {}
+        self._held: dict[str | None, Held] = {}
         self._count = 0
 
     async def open_trial(self, place: TrialPlace) -> GatewayPlace:
@@ -110,6 +111,7 @@ class Gateway:
         await self._recorder.sync()
         if folder is not None:
             shutil.rmtree(folder, ignore_errors=True)
+        self._held.pop(trial, None)
         tally = self.desk.tallies.pop(trial)
         divergence = None
         if isinstance(self.desk.mode, ReplayMode):
@@ -174,10 +176,15 @@ class Gateway:
     def _connected(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, trial: str | None
     ) -> None:
-        if len(self._connections) >= self._bounds.connections:
+        mine = sum(of == trial for of, _ in self._connections.values())
+        crowded = trial is not None and mine >= self._bounds.trial_connections
+        if crowded or len(self._connections) >= self._bounds.connections:
             writer.close()
             return
-        connection = Connection(reader, writer, desk=self.desk, bounds=self._bounds, trial=trial)
+        held = self._held.setdefault(trial, Held())
+        connection = Connection(
+            reader, writer, desk=self.desk, bounds=self._bounds, trial=trial, held=held
+        )
         task = asyncio.get_running_loop().create_task(connection.run())
         self._connections[connection] = (trial, task)
         task.add_done_callback(lambda _: self._connections.pop(connection))

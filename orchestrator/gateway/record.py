@@ -49,8 +49,12 @@ class Recorder:
     def keep(self, data: bytes) -> Body:
         """Stores a body, or withholds it when a credential stands in it."""
         if not self._keep_bodies or self._secrets.find(data) is not None:
-            return Body(sha256=sha256_hex(data), bytes=len(data), pieces=())
+            return self.digest_only(data)
         return self._bodies.put(data)
+
+    def digest_only(self, data: bytes) -> Body:
+        """Returns what is known of a body whose bytes are withheld."""
+        return Body(sha256=sha256_hex(data), bytes=len(data), pieces=())
 
     def headers(self, headers: Headers) -> tuple[Header, ...]:
         """Returns headers as the record keeps them."""

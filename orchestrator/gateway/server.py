@@ -26,6 +26,13 @@ class TooLarge(Exception):
     """A request is larger than its bound."""
 
 
+class Held:
+    """How many bytes of requests the connections of one trial hold together."""
+
+    def __init__(self) -> None:
+        self.bytes = 0
+
+
 class Connection:
     """One connection of a client, from its first byte to its last."""
 
@@ -37,12 +44,15 @@ class Connection:
         desk: Desk,
         bounds: Bounds,
         trial: str | None,
+        held: Held,
     ) -> None:
         self._reader = reader
         self._writer = writer
         self._desk = desk
         self._bounds = bounds
         self._trial = trial
+        self._held = held
+        self._mine_bytes = 0
         self._h11 = h11.Connection(h11.SERVER, max_incomplete_event_size=bounds.head_bytes)
         self.busy = False
         self.last = False
@@ -65,6 +75,13 @@ class Connection:
 
     async def _one(self) -> bool:
         """Serves one request; returns whether another may follow."""
+        try:
+            return await self._serve_one()
+        finally:
+            self._held.bytes -= self._mine_bytes
+            self._mine_bytes = 0
+
+    async def _serve_one(self) -> bool:
         reply = _H11Reply(self._h11, self._writer, self._bounds)
         request: h11.Request | None = None
         try:
@@ -122,12 +139,20 @@ class Connection:
             event = await self._event()
             if isinstance(event, h11.Data):
                 body += event.data
+                self._hold(len(event.data))
                 if len(body) > self._bounds.body_bytes:
                     raise TooLarge(f"expected a body of at most {self._bounds.body_bytes} bytes")
             elif isinstance(event, h11.EndOfMessage):
                 return bytes(body)
             else:
                 raise ConnectionResetError
+
+    def _hold(self, count: int) -> None:
+        """Counts bytes of a request against what its trial may have here at once."""
+        self._mine_bytes += count
+        self._held.bytes += count
+        if self._held.bytes > self._bounds.trial_bytes:
+            raise TooLarge(f"expected requests of at most {self._bounds.trial_bytes} bytes at once")
 
     def _incoming(self, request: h11.Request | None, body: bytes) -> Incoming:
         if request is None:

@@ -41,6 +41,8 @@ class AttemptTally:
     caps_met: set[Cap] = field(default_factory=set)
     ordinals: Counter[tuple[Role, str]] = field(default_factory=Counter)
     lines: hashlib._Hash = field(default_factory=hashlib.sha256)
+    refusals: int = 0
+    refused_bytes: int = 0
 
     def take(self, exchange: Exchange, line_sha256: str) -> None:
         """Adds one exchange."""
@@ -59,6 +61,11 @@ class AttemptTally:
         sums.usage = sums.usage.plus(exchange.usage or Usage())
         sums.usd_micros += exchange.cost.usd_micros
         sums.uncached_usd_micros += exchange.cost.uncached_usd_micros
+
+    def may_refuse(self, bound: int) -> bool:
+        """Counts one more refused request; tells whether it still is to be answered and written down."""
+        self.refusals += 1
+        return self.refusals <= bound
 
     def look_up(self, name: str) -> bool:
         """Notes a look-up; returns whether there was room for it."""

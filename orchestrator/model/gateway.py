@@ -33,6 +33,11 @@ class Bounds(Closed):
     body_bytes: int = Field(default=32 * 1024 * 1024, gt=0)
     answer_bytes: int = Field(default=64 * 1024 * 1024, gt=0)
     connections: int = Field(default=512, gt=0)
+    # Of one trial, so that none can take what the others need.
+    trial_connections: int = Field(default=64, gt=0)
+    trial_bytes: int = Field(default=256 * 1024 * 1024, gt=0)
+    trial_refusals: int = Field(default=10_000, gt=0)
+    trial_refused_bytes: int = Field(default=64 * 1024 * 1024, gt=0)
     idle_s: float = Field(default=120, gt=0)
     read_s: float = Field(default=60, gt=0)
     write_s: float = Field(default=60, gt=0)

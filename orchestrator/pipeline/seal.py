@@ -125,7 +125,7 @@ def seal_run(folder: Path, signer: Signer, inputs: Inputs) -> SealOutcome:
                 approval_data=_optional(folder / layout.APPROVAL),
                 claims_data=_optional(folder / layout.CLAIMS),
             ),
-            spending=accounts.spending() if accounts else {},
+            spending=accounts.spending if accounts else {},
         )
         proofs = _keep_earlier(folder, dossier)
         _clear(folder)

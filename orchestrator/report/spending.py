@@ -12,6 +12,7 @@ from orchestrator.core.errors import IntegrityError
 from orchestrator.gateway.accounts import Accounts, add_costs, add_spendings, add_usages
 from orchestrator.ledger.blobs import BlobReader
 from orchestrator.ledger.history import RunRecord
+from orchestrator.model.exchange import Exchange
 from orchestrator.model.plan import Plan
 from orchestrator.model.record import Stage
 from orchestrator.model.spending import (
@@ -46,7 +47,7 @@ def trial_spendings(
     """
     if accounts is None:
         return {}
-    spent = accounts.spending()
+    spent = accounts.spending
     known = {trial.key: trial for trial in plan.trials}
     foreign = sorted(set(spent) - set(known))
     if foreign:
@@ -74,9 +75,9 @@ def _figures(
         return None, Usage()
     acted = Acted.parse(blobs.get(done.document_sha256), where=f"act of {key}")
     return acted.own_usage, add_usages(
-        e.usage
-        for e in accounts.exchanges()
-        if (e.trial, e.attempt, e.role) == (key, graded.number, "agent") and e.usage
+        body.usage
+        for _, body in accounts.by_attempt.get((key, graded.number), ())
+        if isinstance(body, Exchange) and body.role == "agent" and body.usage
     )
 
 
