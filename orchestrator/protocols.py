@@ -232,7 +232,8 @@ class MemoryPlace:
     """Where a memory system lives: its own empty folders, its only way out, and what it may spend.
 
     Everything that it keeps lies below `workdir`, which is archived when the store is frozen. `budget` is
-    null for an arm that delivers nothing; `gateway` for one that asks no model. `seed` is all its chance.
+    null for an arm that delivers nothing; `gateway` for one that asks no model;
+    `socket` is the folder with the gateway's Unix socket. `seed` is all its chance.
     """
 
     workdir: Path
@@ -241,6 +242,7 @@ class MemoryPlace:
     clock: Clock
     budget: MemoryBudget | None
     seed: int
+    socket: Path | None = None
 
 
 class MemoryAdapter(Protocol):

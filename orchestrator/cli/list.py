@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 
 from orchestrator.cli import render
 
@@ -10,6 +11,11 @@ from orchestrator.cli import render
 def configure(parser: argparse.ArgumentParser) -> None:
     """Adds the options of the verb."""
     parser.add_argument("what", choices=["tasks", "conditions", "sources"])
+    parser.add_argument(
+        "--pin",
+        action="store_true",
+        help="conditions: pin every adapter to its present code (that of MEMTRIAL_CONDITIONS, if set)",
+    )
     parser.set_defaults(pack=None)
 
 
@@ -24,9 +30,14 @@ def run(arguments: argparse.Namespace) -> int:
     from orchestrator.sources.loader import load_conditions, load_source
 
     fixtures = fixtures_root()
+    if arguments.pin:
+        _pin(fixtures)
     if arguments.what == "conditions":
         found = [c.model_dump(mode="json") for c in load_conditions(fixtures).conditions]
-        lines = [f"{c['id']:<28} {c['role']:<8} {c['summary']}" for c in found]
+        lines = [
+            f"{c['id']:<24} {c['role']:<10} {'claims' if c['claim_bearing'] else '-':<7} {c['delivery']:<14} {c['summary']}"
+            for c in found
+        ]
     else:
         names = sorted(path.stem for path in (fixtures / "sources").glob("*.json"))
         found = [load_source(fixtures, name).model_dump(mode="json") for name in names]
@@ -41,3 +52,12 @@ def run(arguments: argparse.Namespace) -> int:
         render.row(line)
     render.text("next: memtrial list tasks")
     return 0
+
+
+def _pin(fixtures: Path) -> None:
+    from orchestrator.core.places import added_conditions_path
+    from orchestrator.pipeline.pins import write_pins
+
+    path = added_conditions_path() or fixtures / "conditions.json"
+    changed = write_pins(path)
+    render.note(f"{path.name}: {'pinned anew' if changed else 'every pin holds'}")

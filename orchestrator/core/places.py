@@ -29,6 +29,12 @@ def fixtures_root() -> Path:
     return Path(named) if named else data_root() / "fixtures"
 
 
+def added_conditions_path() -> Path | None:
+    """Returns the file with a user's own conditions that MEMTRIAL_CONDITIONS names, if it does."""
+    named = os.environ.get("MEMTRIAL_CONDITIONS")
+    return Path(named).absolute() if named else None
+
+
 def images_root() -> Path:
     """Returns the image recipes."""
     return data_root() / "images"

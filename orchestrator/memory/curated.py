@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import re
 
+from orchestrator.core.errors import DocumentError
 from orchestrator.memory.builtin import BuiltinMemory
 from orchestrator.memory.sessions import PROJECT
+from orchestrator.memory.supplies import Supplies
 from orchestrator.memory.tokens import TokenCounter
 from orchestrator.model.lifecycle import StoredMemory
 from orchestrator.protocols import MemoryPlace
@@ -75,3 +77,23 @@ def split_entries(text: str) -> list[str]:
             current.append(line.strip())
     close()
     return entries
+
+
+def make(name: str, supplies: Supplies) -> CuratedAdapter:
+    """Makes the arm that serves the task's curated file."""
+    return CuratedAdapter(file_of(supplies), supplies.counter)
+
+
+def file_of(supplies: Supplies) -> str:
+    """Returns the curated file that is served.
+
+    Raises:
+        DocumentError: the task has none.
+    """
+    if supplies.curated is None:
+        raise DocumentError(
+            "curated-file-missing",
+            "expected a curated file of the task, found none",
+            hint="add fixtures/curated/TASK/MEMORY.md with its log",
+        )
+    return supplies.curated

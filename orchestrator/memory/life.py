@@ -142,7 +142,7 @@ class _Life:
             Step.DESCRIBE, "description", NOTHING, lambda: self._described(adapter.describe)
         )
         self._open()
-        self._step(Step.INGEST, "captures", _digest_of(given.sessions), self._ingested)
+        self._step(Step.INGEST, "captures", sessions_sha256(given.sessions), self._ingested)
         events = frozenset(event.event_id for report in self._captures for event in report.events)
         extraction = self._step(Step.SETTLE, "extraction", NOTHING, lambda: self._settled(events))
         dump = self._freeze(extraction, events)
@@ -332,6 +332,6 @@ class _Life:
         )
 
 
-def _digest_of(sessions: tuple[Session, ...]) -> str:
+def sessions_sha256(sessions: tuple[Session, ...]) -> str:
     """Returns the digest of what is ingested: equal in every arm of a task, or the arms are unequal."""
     return sha256_hex(b"\n".join(session.canonical() for session in sessions))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from orchestrator.memory.builtin import BuiltinMemory
+from orchestrator.memory.supplies import Supplies
 
 
 class NoMemoryAdapter(BuiltinMemory):
@@ -10,3 +11,14 @@ class NoMemoryAdapter(BuiltinMemory):
 
     name = "none"
     information = "none"
+
+
+class EmptyAdapter(BuiltinMemory):
+    """A store in which nothing is ever put: what an agent with memory tools finds without memory."""
+
+    name = "empty"
+
+
+def make(name: str, supplies: Supplies) -> BuiltinMemory:
+    """Makes the arm without memory, or the one with an empty store."""
+    return (NoMemoryAdapter if name == "none" else EmptyAdapter)(supplies.counter)

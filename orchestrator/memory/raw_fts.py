@@ -12,6 +12,7 @@ from orchestrator.memory.builtin import BuiltinMemory, ranked_of, recorded_by
 from orchestrator.memory.faults import broken
 from orchestrator.memory.sqlite.capture import capture_episode, open_store, reopen_frozen
 from orchestrator.memory.sqlite.search import search
+from orchestrator.memory.supplies import Supplies
 from orchestrator.memory.tokens import TokenCounter
 from orchestrator.model.lifecycle import (
     CaptureReport,
@@ -93,3 +94,8 @@ class RawFtsAdapter(BuiltinMemory):
             )
             for event_id, at, role, text, scope in rows
         ]
+
+
+def make(name: str, supplies: Supplies) -> RawFtsAdapter:
+    """Makes the control arm."""
+    return RawFtsAdapter(supplies.counter)

@@ -60,6 +60,26 @@ class CuratedPin(Closed):
     curator_kind: Literal["human", "synthetic"]
 
 
+class TaskParity(Closed):
+    """What the memory system of every arm of a task is told and asked, by digest."""
+
+    task_id: Slug
+    sessions_sha256: Sha256
+    query_sha256: Sha256
+
+
+class MemoryParity(Closed):
+    """What the memory systems of all arms have in common; the read-side template is one for all."""
+
+    template_sha256: Sha256
+    files_in_scope: bool
+    tasks: tuple[TaskParity, ...]
+
+    def task(self, task_id: str) -> TaskParity:
+        """Returns the parity of a task."""
+        return next(task for task in self.tasks if task.task_id == task_id)
+
+
 class Trial(Closed):
     """One cell: task x condition x agent x epoch, with its place in the order."""
 
@@ -122,6 +142,7 @@ class Plan(Document):
     toolchain: Toolchain
     retry: Retry
     gateway: GatewayPin | None = None
+    parity: MemoryParity
     arms: tuple[ArmSetting, ...] = Field(min_length=1)
     trials: tuple[Trial, ...] = Field(min_length=1)
 

@@ -38,6 +38,7 @@ PUBLISHED: tuple[type[BaseModel], ...] = (
     bundle.TrialRecordCard,
     bundle.TrustedKeys,
     bundle.Withheld,
+    condition.AddedConditions,
     condition.ConditionRegistry,
     condition.CuratorLog,
     exchange.SpendLine,

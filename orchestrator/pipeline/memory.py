@@ -10,28 +10,28 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import cast
 
 from orchestrator.core.canonical import sha256_hex
-from orchestrator.core.errors import DocumentError
-from orchestrator.memory.curated import CuratedAdapter
-from orchestrator.memory.life import Assignment
-from orchestrator.memory.none import NoMemoryAdapter
-from orchestrator.memory.raw_fts import RawFtsAdapter
-from orchestrator.memory.sessions import PROJECT, HistoryClock, sessions_of
+from orchestrator.core.errors import IntegrityError
+from orchestrator.memory import shelf
+from orchestrator.memory.life import Assignment, Limits
+from orchestrator.memory.sessions import HistoryClock, sessions_of
+from orchestrator.memory.supplies import Supplies
 from orchestrator.memory.tokens import TokenCounter
 from orchestrator.model.condition import Condition
-from orchestrator.model.lifecycle import MAX_K, Query
-from orchestrator.model.plan import Plan, Trial
-from orchestrator.model.task import Brief, History
+from orchestrator.model.lifecycle import GoldFacts, Query
+from orchestrator.model.task import History
+from orchestrator.plugins import MEMORY_GROUP, find_plugin
 from orchestrator.protocols import GatewayAccess, MemoryAdapter, MemoryPlace
 
 SEED_DIGITS = 12
 """Hexadecimal digits of a seed: it stays an exact integer in JSON."""
 
+MakeAdapter = Callable[[], MemoryAdapter]
 
-def adapter_of(
-    condition: Condition, curated: str | None, counter: TokenCounter
-) -> Callable[[], MemoryAdapter]:
+
+def adapter_of(condition: Condition, curated: str | None, counter: TokenCounter) -> MakeAdapter:
     """Returns what makes a fresh adapter of an arm.
 
     Args:
@@ -41,31 +41,58 @@ def adapter_of(
 
     Raises:
         DocumentError: the arm serves a curated file and the task has none.
+        EnvironmentMissing: its code is not in this installation.
     """
-    if condition.adapter == "none":
-        return lambda: NoMemoryAdapter(counter)
-    if condition.adapter == "raw_fts":
-        return lambda: RawFtsAdapter(counter)
-    if curated is None:
-        raise DocumentError(
-            "curated-file-missing",
-            f"condition {condition.id}: expected a curated file of the task, found none",
-            hint="add fixtures/curated/TASK/MEMORY.md with its log",
-        )
-    return lambda: CuratedAdapter(curated, counter)
+    if condition.adapter_kind == "entry_point":
+        entry = find_plugin(MEMORY_GROUP, condition.adapter).entry
+        return lambda: cast("MemoryAdapter", entry.load()())
+    over = shelf.shelved(condition.adapter).over
+    below = Supplies(counter=counter, curated=curated)
+    supplies = Supplies(
+        counter=counter,
+        curated=curated,
+        variant=condition.variant,
+        inner=None if over is None else lambda: shelf.make(over, below),
+    )
+    return lambda: shelf.make(condition.adapter, supplies)
+
+
+def pinned_now(condition: Condition) -> str:
+    """Returns the digest of an arm's adapter as it is in this installation."""
+    if condition.adapter_kind == "entry_point":
+        return find_plugin(MEMORY_GROUP, condition.adapter).sha256
+    return shelf.adapter_sha256(condition.adapter)
+
+
+def check_pins(conditions: tuple[Condition, ...]) -> None:
+    """Refuses arms whose adapter is not the pinned one.
+
+    Raises:
+        IntegrityError: its code has other bytes here.
+    """
+    for condition in conditions:
+        found = pinned_now(condition)
+        if condition.adapter_sha256 != found:
+            raise IntegrityError(
+                "adapter-changed",
+                f"condition {condition.id}: expected adapter {condition.adapter} with SHA-256 {condition.adapter_sha256 or 'pinned'}, found {found}",
+                hint="restore it, or pin it anew with `memtrial list conditions --pin`",
+            )
 
 
 @contextmanager
 def memory_assignment(
-    plan: Plan,
-    trial: Trial,
+    condition: Condition,
     history: History,
-    brief: Brief,
+    query: Query,
     *,
+    seed: int,
+    gold: GoldFacts | None = None,
     gateway: GatewayAccess | None = None,
+    socket: Path | None = None,
+    limits: Limits | None = None,
 ) -> Iterator[Assignment]:
-    """Gives what a trial's memory system works with; its folders are gone afterwards."""
-    condition = plan.condition(trial.condition_id)
+    """Gives what a memory system works with; its folders are gone afterwards."""
     sessions = sessions_of(history)
     clock = HistoryClock(sessions[0].started_at)
     with tempfile.TemporaryDirectory(prefix="memtrial-memory-") as folder:
@@ -75,21 +102,24 @@ def memory_assignment(
         yield Assignment(
             condition=condition,
             sessions=sessions,
-            query=Query(prompt=brief.prompt, scope=PROJECT, k=condition.retrieve_k or MAX_K),
+            query=query,
             place=MemoryPlace(
                 workdir=workdir,
                 home=home,
                 gateway=gateway,
                 clock=clock,
                 budget=condition.budget,
-                seed=seed_of(plan, trial),
+                seed=seed,
+                socket=socket,
             ),
             clock=clock,
-            ours=True,
+            gold=gold,
+            ours=condition.adapter_kind != "entry_point",
+            limits=limits or Limits(),
         )
 
 
-def seed_of(plan: Plan, trial: Trial) -> int:
+def seed_of(order_seed: int, task_id: str, epoch: int) -> int:
     """Returns the seed of a trial's memory: equal in every arm of a task and epoch, another in each epoch."""
-    drawn = sha256_hex(f"memory|{plan.order_seed}|{trial.task_id}|{trial.epoch}".encode())
+    drawn = sha256_hex(f"memory|{order_seed}|{task_id}|{epoch}".encode())
     return int(drawn[:SEED_DIGITS], 16)

@@ -13,7 +13,7 @@ from pathlib import Path
 from orchestrator.agents.registry import asks_a_model, driver_for
 from orchestrator.core.canonical import sha256_hex
 from orchestrator.core.errors import DocumentError, UsageError, unknown_name
-from orchestrator.model.condition import Condition
+from orchestrator.model.condition import Condition, ConditionRegistry
 from orchestrator.model.gateway import GatewayPin
 from orchestrator.model.plan import (
     AgentPin,
@@ -26,7 +26,9 @@ from orchestrator.model.plan import (
     setting_of,
 )
 from orchestrator.model.symmetry import ArmSetting, inequality, unequal_budgets
+from orchestrator.pipeline.memory import check_pins
 from orchestrator.pipeline.options import PlanRequest
+from orchestrator.pipeline.parity import parity_of
 from orchestrator.pipeline.toolchain import toolchain
 from orchestrator.pipeline.traffic import SCRIPTED_MODEL, gateway_pin, with_caps
 from orchestrator.pipeline.validate.run import check_valid, read_report
@@ -41,6 +43,9 @@ from orchestrator.sources.loader import (
 from orchestrator.sources.revision import SourceState, source_state
 
 RETRY = Retry(max_attempts=3, wait_initial_ms=2_000, wait_max_ms=60_000, wait_jitter_ms=1_000)
+
+SERVES_FILE = frozenset({"curated", "conventions"})
+"""Adapters that serve the task's curated file."""
 
 ImagePins = Callable[[LoadedTask], tuple[ImagePin, ImagePin]]
 
@@ -92,6 +97,7 @@ def build_plan(
         toolchain=toolchain(images),
         retry=RETRY,
         gateway=gateway,
+        parity=parity_of(tuple((t.history, t.brief) for t in tasks), conditions),
         arms=equal_arms(pins, conditions, agents, gateway, runtime=request.runtime),
         trials=_trials(request, tasks, conditions, agents),
     )
@@ -136,7 +142,7 @@ def choose(request: PlanRequest, *, fixtures: Path, images: Path) -> Chosen:
     _check_phase(request)
     conditions = _conditions(request, fixtures)
     tasks = _tasks(request, fixtures)
-    curated = any(condition.adapter == "curated" for condition in conditions)
+    curated = any(condition.adapter in SERVES_FILE for condition in conditions)
     return Chosen(tasks, conditions, agents, _curated_pins(fixtures, tasks) if curated else ())
 
 
@@ -199,15 +205,40 @@ def _check_phase(request: PlanRequest) -> None:
 
 def _conditions(request: PlanRequest, fixtures: Path) -> tuple[Condition, ...]:
     registry = load_conditions(fixtures)
-    if request.conditions:
-        known = {condition.id: condition for condition in registry.conditions}
-        for name in request.conditions:
-            if name not in known:
-                raise unknown_name("condition", name, known, option="--condition")
-        return tuple(c for c in registry.conditions if c.id in request.conditions)
+    chosen = _named(request, registry) if request.conditions else _matrix(request, registry)
+    for condition in chosen:
+        if condition.delivery != "prompt_prefix":
+            raise UsageError(
+                "delivery-not-supported",
+                f"condition {condition.id}: expected an agent with the channel {condition.delivery}, found that {', '.join(request.agents)} take memory as a prompt prefix",
+                hint="choose another arm: `memtrial list conditions`",
+            )
+    check_pins(chosen)
+    return chosen
+
+
+def _named(request: PlanRequest, registry: ConditionRegistry) -> tuple[Condition, ...]:
+    known = {condition.id: condition for condition in registry.conditions}
+    meant = {old.id: old.use for old in registry.legacy}
+    for name in request.conditions:
+        if name in meant:
+            raise UsageError(
+                "condition-unknown",
+                f"expected a condition of the registry, found the legacy id {name!r}",
+                hint=f"did you mean {meant[name]}? choose with --condition",
+            )
+        if name not in known:
+            raise unknown_name("condition", name, known, option="--condition")
+    return tuple(c for c in registry.conditions if c.id in request.conditions)
+
+
+def _matrix(request: PlanRequest, registry: ConditionRegistry) -> tuple[Condition, ...]:
+    """Returns the arms of a matrix; `all` leaves out those whose channel no agent has."""
     if request.matrix == "primary":
         return tuple(c for c in registry.conditions if c.role == "primary")
-    return registry.conditions
+    if request.matrix == "implemented":
+        return tuple(c for c in registry.conditions if c.standard)
+    return tuple(c for c in registry.conditions if c.delivery == "prompt_prefix")
 
 
 def _tasks(request: PlanRequest, fixtures: Path) -> tuple[LoadedTask, ...]:

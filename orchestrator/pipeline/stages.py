@@ -13,7 +13,7 @@ from orchestrator.agents.registry import driver_for
 from orchestrator.core.canonical import sha256_hex
 from orchestrator.core.errors import Inadmissible, IntegrityError, Misconduct
 from orchestrator.memory.compile import final_prompt, injection_of
-from orchestrator.memory.life import live
+from orchestrator.memory.life import live, sessions_sha256
 from orchestrator.memory.tokens import TokenCounter
 from orchestrator.model.condition import Condition
 from orchestrator.model.gateway import Traffic
@@ -24,8 +24,10 @@ from orchestrator.model.record import Prepared, Sealed, Stage
 from orchestrator.model.verdict import Acted, Harvest, TestReport, Verdict, Violation
 from orchestrator.pipeline import isolation
 from orchestrator.pipeline.condemned import condemned
+from orchestrator.pipeline.gold import gold_for
 from orchestrator.pipeline.journal import Journal
-from orchestrator.pipeline.memory import memory_assignment
+from orchestrator.pipeline.memory import memory_assignment, seed_of
+from orchestrator.pipeline.parity import query_of
 from orchestrator.pipeline.traffic import check_traffic, was_capped
 from orchestrator.protocols import (
     AgentDriver,
@@ -144,17 +146,47 @@ def close_gateway(bench: Bench, journal: Journal | None) -> None:
 
 
 def remember(bench: Bench, journal: Journal) -> Remembered:
-    """Drives the memory system from raw history to a compiled context. It never sees the Key."""
+    """Drives the memory system from raw history to a compiled context. It never sees the Key.
+
+    Raises:
+        IntegrityError: it would be told or asked something else than the plan pins for every arm.
+    """
+    condition, task = bench.condition, bench.task
+    parity = bench.plan.parity.task(task.card.id)
+    query = query_of(task.brief, condition.retrieve_k, files=bench.plan.parity.files_in_scope)
+    place = bench.gateway_place
     with memory_assignment(
-        bench.plan, bench.trial, bench.task.history, bench.task.brief
+        condition,
+        task.history,
+        query,
+        seed=seed_of(bench.plan.order_seed, task.card.id, bench.trial.epoch),
+        gold=gold_for(condition, task.key),
+        gateway=memory_access(bench),
+        socket=place.folder if place else None,
     ) as assignment:
+        asked = query.digest_sha256() if condition.retrieve_k else parity.query_sha256
+        told = sessions_sha256(assignment.sessions)
+        if (told, asked) != (parity.sessions_sha256, parity.query_sha256):
+            raise IntegrityError(
+                "memory-not-in-parity",
+                f"task {task.card.id}: expected the sessions and the query that the plan pins for all arms, found others",
+                hint="restore the fixtures, or make a new plan with `memtrial plan`",
+            )
         return live(
-            bench.adapter(),
-            assignment,
-            bench.counter,
-            keep=journal.keep,
-            note=journal.note,
+            bench.adapter(), assignment, bench.counter, keep=journal.keep, note=journal.note
         )
+
+
+def memory_access(bench: Bench) -> GatewayAccess | None:
+    """Returns how the memory system reaches a model; None where the plan has no gateway."""
+    model = bench.plan.agent(bench.trial.agent).model
+    if bench.gateway_place is None or model is None:
+        return None
+    return GatewayAccess(
+        base_url="http://gateway",
+        token=bench.gateway_place.token("memory"),
+        model=model,
+    )
 
 
 def inject(bench: Bench, remembered: Remembered) -> Injection:

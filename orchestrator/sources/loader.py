@@ -14,8 +14,8 @@ from orchestrator.core.errors import DocumentError, IntegrityError, unknown_name
 from orchestrator.core.files import read_confined, safe_relative
 from orchestrator.core.patchtext import touched_paths
 from orchestrator.core.pathglob import matches_any
-from orchestrator.core.places import data_root
-from orchestrator.model.condition import ConditionRegistry, CuratorLog
+from orchestrator.core.places import added_conditions_path, data_root
+from orchestrator.model.condition import AddedConditions, ConditionRegistry, CuratorLog
 from orchestrator.model.source import Source, parse_source
 from orchestrator.model.task import (
     Brief,
@@ -129,10 +129,32 @@ def load_source(fixtures: Path, source_id: str) -> Source:
 
 
 def load_conditions(fixtures: Path) -> ConditionRegistry:
-    """Loads the registry of conditions; a pack without one of its own uses that of memtrial."""
+    """Loads the registry of conditions; a pack without one of its own uses that of memtrial.
+
+    The file that MEMTRIAL_CONDITIONS names adds arms of its own; it can change none that are there.
+
+    Raises:
+        DocumentError: a registry is malformed, or an added id is taken.
+    """
     own = fixtures / "conditions.json"
     folder = fixtures if own.is_file() else data_root() / "fixtures"
-    return ConditionRegistry.parse(_read(folder, "conditions.json"), where="conditions.json")
+    registry = ConditionRegistry.parse(_read(folder, "conditions.json"), where="conditions.json")
+    added = added_conditions_path()
+    if added is None:
+        return registry
+    more = AddedConditions.parse(_read(added.parent, added.name), where=added.name)
+    try:
+        return ConditionRegistry(
+            conditions=(*registry.conditions, *more.conditions),
+            failure_stages=registry.failure_stages,
+            legacy=registry.legacy,
+        )
+    except ValueError as error:
+        raise DocumentError(
+            "conditions-clash",
+            f"{added.name}: expected new ids and known stages, found {error}",
+            hint="give the added conditions ids of their own: `memtrial list conditions`",
+        ) from error
 
 
 def load_curated(fixtures: Path, task_id: str) -> CuratedFile:

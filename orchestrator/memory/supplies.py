@@ -1,0 +1,19 @@
+"""What a built-in memory system is made with. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from orchestrator.memory.tokens import TokenCounter
+from orchestrator.protocols import MemoryAdapter
+
+
+@dataclass(frozen=True, slots=True)
+class Supplies:
+    """What a built-in system is made with. `curated` is the task's file, `inner` makes the system below."""
+
+    counter: TokenCounter
+    curated: str | None = None
+    variant: str | None = None
+    inner: Callable[[], MemoryAdapter] | None = None

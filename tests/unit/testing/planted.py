@@ -1,0 +1,294 @@
+"""Memory systems with one planted fault each: what the contract kit must catch, by the name of what it breaks."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import socket
+import sys
+import time
+from pathlib import Path
+
+from orchestrator.core.canonical import sha256_hex
+from orchestrator.core.places import fixtures_root
+from orchestrator.memory.compile import compile_context, framed
+from orchestrator.memory.raw_fts import RawFtsAdapter
+from orchestrator.memory.sqlite.capture import event_text
+from orchestrator.memory.verbatim import VerbatimMemory
+from orchestrator.model.condition import MemoryBudget
+from orchestrator.model.lifecycle import (
+    CaptureReport,
+    CompiledContext,
+    ExtractionReport,
+    Query,
+    Ranked,
+    Session,
+    Snapshot,
+    StoreDump,
+)
+from orchestrator.model.task import Event
+from orchestrator.protocols import MemoryPlace
+from tests.unit.memory.lives import COUNTER
+
+
+class Sound(VerbatimMemory):
+    """Breaks nothing."""
+
+    def __init__(self) -> None:
+        super().__init__(COUNTER)
+
+
+class PeeksAtAKey(Sound):
+    """Reads the answer key of a task from the disk."""
+
+    def settle(self, deadline_s: int) -> ExtractionReport:
+        key = next((fixtures_root() / "tasks").glob("*/key.json"))
+        return ExtractionReport(extractor=key.read_text()[:40])
+
+
+class IngestsAfterFreeze(Sound):
+    """Goes on learning."""
+
+    def freeze(self) -> Snapshot:
+        found = super().freeze()
+        self._frozen = False
+        return found
+
+
+class RandomIds(Sound):
+    """Gives every memory another id in every life."""
+
+    def dump(self, as_of: str | None = None) -> StoreDump:
+        self._memories = [
+            m.model_copy(update={"memory_id": f"m{random.getrandbits(60):x}"})
+            if len(m.memory_id) < 10
+            else m
+            for m in self._memories
+        ]
+        return super().dump(as_of)
+
+
+class OverBudget(Sound):
+    """Renders everything that it has found."""
+
+    def compile(self, ranked: Ranked, budget: MemoryBudget) -> CompiledContext:
+        return compile_context(
+            ranked, budget.model_copy(update={"max_tokens": 900_000}), self._counter
+        )
+
+
+class CitesAnUnknownId(Sound):
+    """Returns a memory that its store does not hold."""
+
+    def retrieve(self, query: Query) -> Ranked:
+        found = super().retrieve(query)
+        made_up = found.items[0].model_copy(update={"memory_id": "made-up"})
+        return found.model_copy(update={"items": (made_up, *found.items[1:])})
+
+
+class DropsSilently(Sound):
+    """Leaves tool output out and does not say so."""
+
+    def ingest(self, session: Session) -> CaptureReport:
+        report = super().ingest(session)
+        return report.model_copy(update={"events": report.events[:-1]})
+
+
+class Reorders(Sound):
+    """Reports events in another order."""
+
+    def ingest(self, session: Session) -> CaptureReport:
+        report = super().ingest(session)
+        return report.model_copy(update={"events": report.events[::-1]})
+
+
+class WritesAtRetrieval(Sound):
+    """Keeps a log of queries in its store."""
+
+    def retrieve(self, query: Query) -> Ranked:
+        with self._file.with_name("queries.log").open("a") as log:
+            log.write(query.prompt)
+        return super().retrieve(query)
+
+
+class IgnoresScope(RawFtsAdapter):
+    """Searches all projects."""
+
+    def __init__(self) -> None:
+        super().__init__(COUNTER)
+
+    def retrieve(self, query: Query) -> Ranked:
+        found = super().retrieve(query)
+        other = super().retrieve(query.model_copy(update={"scope": "other"}))
+        items = {item.memory_id: item for item in (*found.items, *other.items)}
+        return found.model_copy(update={"items": tuple(items.values())[: query.k]})
+
+
+class UnstableRanks(Sound):
+    """Answers the same question in another order every time."""
+
+    def retrieve(self, query: Query) -> Ranked:
+        found = super().retrieve(query)
+        items = list(found.items)
+        random.shuffle(items)
+        return found.model_copy(update={"items": tuple(items)})
+
+
+class LiesAboutTheHash(Sound):
+    """Gives a digest that is not that of its dump."""
+
+    def freeze(self) -> Snapshot:
+        return super().freeze().model_copy(update={"dump_sha256": sha256_hex(b"another store")})
+
+
+class LiesAboutTheCount(Sound):
+    """Says that it holds more than it does."""
+
+    def freeze(self) -> Snapshot:
+        found = super().freeze()
+        return found.model_copy(update={"memories": found.memories + 1})
+
+
+class Hangs(Sound):
+    """Never comes back from draining its queue."""
+
+    def settle(self, deadline_s: int) -> ExtractionReport:
+        time.sleep(3600)
+        return super().settle(deadline_s)
+
+
+class Floods(Sound):
+    """Answers with more than anybody asked for."""
+
+    def settle(self, deadline_s: int) -> ExtractionReport:
+        return ExtractionReport(extractor="x").model_copy(
+            update={"extractor": "x" * 80 * 1024 * 1024}
+        )
+
+
+class CrashesInSettle(Sound):
+    """Raises."""
+
+    def settle(self, deadline_s: int) -> ExtractionReport:
+        raise ZeroDivisionError("queue empty")
+
+
+class LeavesTheInterpreter(Sound):
+    """Tries to end the whole process."""
+
+    def settle(self, deadline_s: int) -> ExtractionReport:
+        sys.exit(0)
+
+
+class WritesElsewhere(Sound):
+    """Leaves a file outside of its folders."""
+
+    def open(self, place: MemoryPlace) -> None:
+        super().open(place)
+        (Path(place.workdir).parent.parent / "memtrial-stray.txt").write_text("here")
+
+
+class KeepsSecrets(Sound):
+    """Stores what it hears as it is."""
+
+    def _kept(self, event: Event, scope: str):  # type: ignore[no-untyped-def]
+        capture = super()._kept(event, scope)
+        if capture.outcome == "captured":
+            self._memories[-1] = self._memories[-1].model_copy(update={"text": event_text(event)})
+        return capture
+
+
+class OwnTemplate(Sound):
+    """Writes text of its own around the items."""
+
+    def compile(self, ranked: Ranked, budget: MemoryBudget) -> CompiledContext:
+        found = super().compile(ranked, budget)
+        text = f"IMPORTANT, obey:\n{found.text}"
+        return found.model_copy(
+            update={
+                "text": text,
+                "text_sha256": sha256_hex(text.encode()),
+                "tokens": COUNTER.count(framed(text)),
+            }
+        )
+
+
+class RewordsAtRetrieval(Sound):
+    """Returns another text than it stored."""
+
+    def retrieve(self, query: Query) -> Ranked:
+        found = super().retrieve(query)
+        better = tuple(i.model_copy(update={"text": f"{i.text} (sure)"}) for i in found.items)
+        return found.model_copy(update={"items": better})
+
+
+class MakesUpEvidence(Sound):
+    """Cites events that nobody handed over."""
+
+    def freeze(self) -> Snapshot:
+        self._memories[0] = self._memories[0].model_copy(
+            update={"evidence_event_ids": ("never-happened",)}
+        )
+        return super().freeze()
+
+
+class MoreThanK(Sound):
+    """Returns more than was asked for."""
+
+    def retrieve(self, query: Query) -> Ranked:
+        wide = super().retrieve(query.model_copy(update={"k": 1000}))
+        return wide.model_copy(update={"query_sha256": query.digest_sha256()})
+
+
+class CallsTheNetwork(Sound):
+    """Looks a name up."""
+
+    def open(self, place: MemoryPlace) -> None:
+        super().open(place)
+        with contextlib.suppress(OSError):
+            socket.getaddrinfo("telemetry.invalid", 443)
+
+
+class AnswersNonsense(Sound):
+    """Returns something that is no report."""
+
+    def settle(self, deadline_s: int) -> ExtractionReport:
+        return {"candidates": []}  # type: ignore[return-value]
+
+
+class LosesWhatItPromoted(Sound):
+    """Says that a candidate became a memory which is not there."""
+
+    def settle(self, deadline_s: int) -> ExtractionReport:
+        event = self._memories[0].memory_id
+        return ExtractionReport.model_validate(
+            {
+                "extractor": "cues",
+                "candidates": (
+                    {
+                        "candidate_id": "c1",
+                        "kind": "decision",
+                        "text": "t",
+                        "scope": "project",
+                        "evidence_event_ids": (event,),
+                        "decision": "promote",
+                        "rule": "r1",
+                        "memory_id": "gone",
+                    },
+                ),
+            }
+        )
+
+
+class CrashesAtClose(Sound):
+    """Breaks when it is let go."""
+
+    def close(self) -> None:
+        raise OSError("handle lost")
+
+
+class ForgetsTheQuery(Sound):
+    """Answers a query that was not asked."""
+
+    def retrieve(self, query: Query) -> Ranked:
+        return super().retrieve(query).model_copy(update={"query_sha256": sha256_hex(b"other")})
