@@ -78,6 +78,7 @@ class Assignment:
     gold: GoldFacts | None = None
     ours: bool = False
     limits: Limits = Limits()
+    as_of: str | None = None
 
 
 Keep = Callable[[str, bytes], str]
@@ -252,6 +253,7 @@ class _Life:
             dump = self._answer(StoreDump, self._adapter.dump)
             check_snapshot(snapshot, dump, extraction, events)
             dumps.append(dump)
+            self._look_back()
             data = archive_of(self._a.place.workdir)
             return FrozenStore(
                 dump_sha256=self._keep("dump", dump.canonical()),
@@ -263,6 +265,13 @@ class _Life:
 
         self._store = self._step(Step.FREEZE, "store", NOTHING, frozen)
         return dumps[0]
+
+    def _look_back(self) -> None:
+        """Keeps what the store held at a time, if somebody asked for that."""
+        as_of = self._a.as_of
+        if as_of is not None:
+            past = self._answer(StoreDump, lambda: self._adapter.dump(as_of))
+            self._keep("dump-as-of", past.canonical())
 
     def _retrieved(self, description: Description, dump: StoreDump) -> Ranked:
         ranked = self._answer(Ranked, lambda: self._adapter.retrieve(self._a.query))

@@ -91,6 +91,7 @@ def memory_assignment(
     gateway: GatewayAccess | None = None,
     socket: Path | None = None,
     limits: Limits | None = None,
+    as_of: str | None = None,
 ) -> Iterator[Assignment]:
     """Gives what a memory system works with; its folders are gone afterwards."""
     sessions = sessions_of(history)
@@ -116,6 +117,7 @@ def memory_assignment(
             gold=gold,
             ours=condition.adapter_kind != "entry_point",
             limits=limits or Limits(),
+            as_of=as_of,
         )
 
 
