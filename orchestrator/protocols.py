@@ -7,6 +7,7 @@ that cross a port are frozen.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
@@ -195,6 +196,47 @@ class Sandbox(Protocol):
 
     def verify(self, job: VerifyJob, *, trial: str) -> tuple[VerifyOutcome, int]:
         """Runs one verification; also returns its container time in milliseconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryProgram:
+    """A memory system as a program in any language: its files (path, mode, content) and which one is started.
+
+    An entry that ends in `.py` is run by the container's Python; any other must be able to run by itself.
+    """
+
+    entry: str
+    files: tuple[tuple[str, int, bytes], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class BoxAnswer:
+    """What a program answered to one line: a line, or why there is none."""
+
+    kind: Literal["line", "timed_out", "flooded", "ended"]
+    line: bytes
+    detail: str
+
+
+class MemoryBox(Protocol):
+    """A memory system's program in a container of its own."""
+
+    @property
+    def gateway_url(self) -> str:
+        """Where the program reaches the gateway, as seen from inside."""
+
+    def ask(self, line: bytes, *, limit_s: float, max_bytes: int) -> BoxAnswer:
+        """Sends one line and waits for one."""
+
+    def files(self) -> tuple[tuple[str, bytes], ...]:
+        """Returns the files of its work folder by name, sorted; a name with NUL is no plain file."""
+
+    def close(self) -> None:
+        """Ends it, whatever it does."""
+
+
+OpenBox = Callable[[MemoryProgram, Path | None], MemoryBox]
+"""Starts a program; with the folder of a gateway socket, or without any way out."""
 
 
 class AgentDriver(Protocol):

@@ -11,6 +11,7 @@ from pathlib import Path
 from orchestrator.core.canonical import sha256_hex
 from orchestrator.core.errors import UsageError, unknown_name
 from orchestrator.core.files import read_confined
+from orchestrator.core.places import cache_root
 from orchestrator.memory.life import live
 from orchestrator.memory.sessions import PROJECT
 from orchestrator.memory.tokens import TokenCounter
@@ -27,6 +28,7 @@ from orchestrator.model.task import History
 from orchestrator.pipeline.gold import gold_for
 from orchestrator.pipeline.memory import adapter_of, memory_assignment, seed_of
 from orchestrator.pipeline.parity import query_of
+from orchestrator.protocols import OpenBox
 from orchestrator.sources.loader import (
     LoadedTask,
     list_tasks,
@@ -112,8 +114,22 @@ def live_by_hand(asked: Asked, *, fixtures: Path) -> Lived:
         gold=gold_for(condition, task.key) if task else None,
         as_of=asked.as_of,
     ) as assignment:
-        remembered = live(adapter_of(condition, curated, counter)(), assignment, counter, keep=keep)
+        start = _start() if condition.adapter_kind == "command" else None
+        adapter = adapter_of(condition, curated, counter, start)()
+        remembered = live(adapter, assignment, counter, keep=keep)
     return Lived(condition, remembered, documents, task)
+
+
+def _start() -> OpenBox:
+    """Returns what starts programs in the engine of this machine."""
+    from orchestrator.pipeline.boxes import Boxes
+    from orchestrator.sandbox.adapter import DockerSandbox
+    from orchestrator.sandbox.engine import connect
+    from orchestrator.sandbox.identity import installation_id
+
+    client = connect()
+    sandbox = DockerSandbox(client, installation_id(cache_root()))
+    return Boxes(sandbox, client, lambda _: None).of("by hand")
 
 
 def _task(asked: Asked, fixtures: Path) -> LoadedTask | None:

@@ -13,8 +13,10 @@ from pathlib import Path
 from typing import cast
 
 from orchestrator.core.canonical import sha256_hex
-from orchestrator.core.errors import IntegrityError
+from orchestrator.core.errors import EnvironmentMissing, IntegrityError
+from orchestrator.core.places import added_conditions_path, fixtures_root
 from orchestrator.memory import shelf
+from orchestrator.memory.command import CommandAdapter, program_sha256, read_program
 from orchestrator.memory.life import Assignment, Limits
 from orchestrator.memory.sessions import HistoryClock, sessions_of
 from orchestrator.memory.supplies import Supplies
@@ -23,7 +25,13 @@ from orchestrator.model.condition import Condition
 from orchestrator.model.lifecycle import GoldFacts, Query
 from orchestrator.model.task import History
 from orchestrator.plugins import MEMORY_GROUP, find_plugin
-from orchestrator.protocols import GatewayAccess, MemoryAdapter, MemoryPlace
+from orchestrator.protocols import (
+    GatewayAccess,
+    MemoryAdapter,
+    MemoryPlace,
+    MemoryProgram,
+    OpenBox,
+)
 
 SEED_DIGITS = 12
 """Hexadecimal digits of a seed: it stays an exact integer in JSON."""
@@ -31,13 +39,26 @@ SEED_DIGITS = 12
 MakeAdapter = Callable[[], MemoryAdapter]
 
 
-def adapter_of(condition: Condition, curated: str | None, counter: TokenCounter) -> MakeAdapter:
+def program_of(condition: Condition) -> MemoryProgram:
+    """Reads the program of a command arm, beside the registry that names it."""
+    added = added_conditions_path()
+    root = added.parent if added else fixtures_root()
+    return read_program(root / (condition.program or ""))
+
+
+def adapter_of(
+    condition: Condition,
+    curated: str | None,
+    counter: TokenCounter,
+    start: OpenBox | None = None,
+) -> MakeAdapter:
     """Returns what makes a fresh adapter of an arm.
 
     Args:
         condition: the arm.
         curated: the curated file of the task, for an arm that serves it.
         counter: counts tokens.
+        start: starts programs in containers; None where there is no engine.
 
     Raises:
         DocumentError: the arm serves a curated file and the task has none.
@@ -46,6 +67,15 @@ def adapter_of(condition: Condition, curated: str | None, counter: TokenCounter)
     if condition.adapter_kind == "entry_point":
         entry = find_plugin(MEMORY_GROUP, condition.adapter).entry
         return lambda: cast("MemoryAdapter", entry.load()())
+    if condition.adapter_kind == "command":
+        if start is None:
+            raise EnvironmentMissing(
+                "engine-missing",
+                f"condition {condition.id}: expected an engine for a memory system in its own container, found none",
+                hint="run `memtrial engine`",
+            )
+        program = program_of(condition)
+        return lambda: CommandAdapter(program, start, counter)
     over = shelf.shelved(condition.adapter).over
     below = Supplies(counter=counter, curated=curated)
     supplies = Supplies(
@@ -61,6 +91,8 @@ def pinned_now(condition: Condition) -> str:
     """Returns the digest of an arm's adapter as it is in this installation."""
     if condition.adapter_kind == "entry_point":
         return find_plugin(MEMORY_GROUP, condition.adapter).sha256
+    if condition.adapter_kind == "command":
+        return program_sha256(program_of(condition))
     return shelf.adapter_sha256(condition.adapter)
 
 

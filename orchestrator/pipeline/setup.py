@@ -21,6 +21,7 @@ from orchestrator.memory.tokens import TokenCounter
 from orchestrator.model.gateway import CassetteUse
 from orchestrator.model.outcome import Outcome
 from orchestrator.model.plan import ImagePin, Plan, Trial
+from orchestrator.pipeline.boxes import boxes_of
 from orchestrator.pipeline.fits import check_fits
 from orchestrator.pipeline.guards import Guards, examine_images, host_canary
 from orchestrator.pipeline.imaging import Shared, languages_of, shared_images, write_lock
@@ -152,6 +153,7 @@ class _Benches:
         self._tasks = {task.digests.id: load_task(fixtures, task.digests.id) for task in plan.tasks}
         self._guards = Guards(self._tasks, client, secret=secret)
         self._curated = curated_texts(plan, fixtures)
+        self._boxes = boxes_of(sandbox, client)
 
     def __call__(self, trial: Trial) -> Bench:
         """Returns the bench of a trial."""
@@ -164,6 +166,7 @@ class _Benches:
                 self._plan.condition(trial.condition_id),
                 self._curated.get(trial.task_id),
                 self._counter,
+                self._boxes.of(trial.key) if self._boxes else None,
             ),
             sandbox=self._sandbox,
             counter=self._counter,

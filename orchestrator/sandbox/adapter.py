@@ -14,11 +14,17 @@ import docker
 
 from orchestrator.core.errors import MemtrialError
 from orchestrator.model.plan import TaskPin
-from orchestrator.protocols import VerifyJob, VerifyOutcome
+from orchestrator.protocols import (
+    MemoryBox,
+    MemoryProgram,
+    VerifyJob,
+    VerifyOutcome,
+)
 from orchestrator.sandbox.containers import Container, EngineFault
 from orchestrator.sandbox.engine import answers
 from orchestrator.sandbox.harden import draw_uids, verifier_profile
 from orchestrator.sandbox.identity import labels
+from orchestrator.sandbox.memorybox import DockerMemoryBox
 from orchestrator.sandbox.relay import needs_relay, relayed
 from orchestrator.sandbox.stopflag import StopFlag
 from orchestrator.sandbox.timing import StepClock
@@ -48,7 +54,7 @@ class DockerSandbox:
         self._installation = installation
         self.session = secrets.token_hex(8)
         self._lock = threading.Lock()
-        self._open: list[DockerWorkspace | Container] = []
+        self._open: list[DockerWorkspace | Container | DockerMemoryBox] = []
         self._stop = StopFlag()
 
     @contextmanager
@@ -120,6 +126,41 @@ class DockerSandbox:
         finally:
             with self._lock:
                 self._open.remove(item)
+
+    def start_box(
+        self, program: MemoryProgram, sockets: Path | None, *, trial: str, image: str
+    ) -> MemoryBox:
+        """Starts a memory system's program; `abort` ends it, and so does its owner.
+
+        Args:
+            program: what is run.
+            sockets: the folder of the trial's gateway socket, for a system that may call a model.
+            trial: whose it is.
+            image: id of the image that it runs in.
+
+        Raises:
+            EngineFault: the engine refused.
+            Cancelled: the sandbox was aborted.
+        """
+        self._stop.check("remembering")
+        box = DockerMemoryBox(
+            self._client,
+            program,
+            labels(self._installation, trial, self.session),
+            self._stop,
+            image=image,
+            sockets=sockets,
+            runtime=self._runtime,
+        )
+        with self._lock:
+            self._open.append(box)
+        box.on_close(lambda: self._forget(box))
+        return box
+
+    def _forget(self, box: DockerMemoryBox) -> None:
+        with self._lock:
+            if box in self._open:
+                self._open.remove(box)
 
     def verify(self, job: VerifyJob, *, trial: str) -> tuple[VerifyOutcome, int]:
         """Runs one suite in a fresh container; returns what it gave back and its container time in ms.
