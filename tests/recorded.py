@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from xml.sax.saxutils import quoteattr
@@ -32,6 +32,7 @@ from orchestrator.protocols import (
     ActOutcome,
     HarvestOutcome,
     Launch,
+    MemoryAdapter,
     ModelGateway,
     VerifyJob,
     VerifyOutcome,
@@ -190,7 +191,10 @@ def junit(tests: list[tuple[str, bool]]) -> bytes:
 
 
 def benches(
-    plan: Plan, sandbox: PlayedSandbox, gateway: ModelGateway | None = None
+    plan: Plan,
+    sandbox: PlayedSandbox,
+    gateway: ModelGateway | None = None,
+    adapters: Mapping[str, Callable[[], MemoryAdapter]] | None = None,
 ) -> Callable[[Trial], Bench]:
     """Returns what makes the bench of each trial over played containers."""
     tasks = {name: load_task(fixtures_root(), name) for name in _task_names()}
@@ -203,9 +207,8 @@ def benches(
             plan_sha256=plan.digest_sha256(),
             trial=trial,
             task=tasks[trial.task_id],
-            adapter=adapter_of(
-                plan.condition(trial.condition_id), curated.get(trial.task_id), counter
-            ),
+            adapter=(adapters or {}).get(trial.condition_id)
+            or adapter_of(plan.condition(trial.condition_id), curated.get(trial.task_id), counter),
             sandbox=sandbox,
             counter=counter,
             guard=guard,
@@ -215,11 +218,17 @@ def benches(
     return bench
 
 
-def record_run(results: Path, request: PlanRequest, sandbox: PlayedSandbox | None = None) -> Path:
-    """Runs a plan to its report and returns its folder, unsealed."""
+def record_run(
+    results: Path,
+    request: PlanRequest,
+    sandbox: PlayedSandbox | None = None,
+    adapters: Mapping[str, Callable[[], MemoryAdapter]] | None = None,
+) -> Path:
+    """Runs a plan to its report and returns its folder, unsealed; `adapters` take the place of arms' own."""
     plan = make_plan(request)
     run = Run.create(results, plan, engine="played", workers=1)
-    run.execute(benches(plan, sandbox or PlayedSandbox()), workers=1, progress=lambda _: None)
+    make = benches(plan, sandbox or PlayedSandbox(), adapters=adapters)
+    run.execute(make, workers=1, progress=lambda _: None)
     run.close()
     write_reports(run.folder)
     return run.folder

@@ -6,6 +6,8 @@ of that plan. Budgets are compared in model.symmetry.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from orchestrator.core.canonical import digest_sha256
 from orchestrator.core.errors import DocumentError
 from orchestrator.memory.compile import CLOSE, HEADER, OPEN
@@ -32,7 +34,7 @@ def query_of(brief: Brief, k: int | None, *, files: bool = False) -> Query:
 
 
 def parity_of(
-    tasks: tuple[tuple[History, Brief], ...], conditions: tuple[Condition, ...]
+    tasks: Sequence[tuple[History, Brief]], conditions: tuple[Condition, ...]
 ) -> MemoryParity:
     """Returns what all arms have in common.
 

@@ -74,9 +74,8 @@ def build_plan(
     chosen = choose(request, fixtures=fixtures, images=images)
     tasks, conditions, agents = chosen.tasks, chosen.conditions, chosen.agents
     gateway = _gateway(request, fixtures, tasks, agents)
-    valid = _validations(request, fixtures, tasks)
-    pins = tuple(_task_pin(task, image_pins, valid[task.card.id]) for task in tasks)
-    source = source or source_state()
+    pins = _task_pins(request, fixtures, tasks, image_pins)
+    made_by = source or source_state()
     return Plan(
         suite=request.suite,
         phase=request.phase,
@@ -86,8 +85,8 @@ def build_plan(
         epochs=request.epochs,
         order_seed=request.order_seed,
         diagnostic=True,
-        source_revision=source.revision,
-        source_dirty=source.dirty,
+        source_revision=made_by.revision,
+        source_dirty=made_by.dirty,
         agents=agents,
         conditions=conditions,
         curated=chosen.curated,
@@ -97,7 +96,7 @@ def build_plan(
         toolchain=toolchain(images),
         retry=RETRY,
         gateway=gateway,
-        parity=parity_of(tuple((t.history, t.brief) for t in tasks), conditions),
+        parity=parity_of([(t.history, t.brief) for t in tasks], conditions),
         arms=equal_arms(pins, conditions, agents, gateway, runtime=request.runtime),
         trials=_trials(request, tasks, conditions, agents),
     )
@@ -287,6 +286,13 @@ def _validations(
     report = read_report(fixtures)
     official = request.phase == "official"
     return {task.card.id: check_valid(task, report, official=official) for task in tasks}
+
+
+def _task_pins(
+    request: PlanRequest, fixtures: Path, tasks: tuple[LoadedTask, ...], image_pins: ImagePins
+) -> tuple[TaskPin, ...]:
+    valid = _validations(request, fixtures, tasks)
+    return tuple(_task_pin(task, image_pins, valid[task.card.id]) for task in tasks)
 
 
 def _task_pin(task: LoadedTask, image_pins: ImagePins, validation: str | None) -> TaskPin:
