@@ -1,0 +1,166 @@
+"""Promise: a memory system as a program runs in a container of its own, meets the contract, and breaks alone."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from orchestrator.memory.command import CommandAdapter, read_program
+from orchestrator.memory.life import Limits
+from orchestrator.model.lifecycle import Step
+from orchestrator.model.memory import Remembered
+from orchestrator.pipeline.boxes import Boxes
+from orchestrator.protocols import MemoryProgram, OpenBox
+from orchestrator.sandbox.adapter import DockerSandbox, EngineClient
+from orchestrator.testing.memory import MemoryContract
+from tests.unit.memory.lives import COUNTER, arm, life_of, said
+
+pytestmark = [pytest.mark.docker, pytest.mark.usefixtures("nothing_left")]
+
+ROOT = Path(__file__).resolve().parents[2]
+EXAMPLE = ROOT / "docs" / "how-to" / "memory-example" / "program"
+HISTORY = said("We decided to keep labels verbatim.", "The parcel count may never be 0.")
+FAST = Limits(step_s=8.0, settle_s=6)
+
+
+@pytest.fixture
+def start(sandbox: DockerSandbox, client: EngineClient) -> OpenBox:
+    return Boxes(sandbox, client, lambda _: None).of("test")
+
+
+def changed(**steps: str) -> MemoryProgram:
+    """Returns the example with other bodies for some of its steps."""
+    source = (EXAMPLE / "main.py").read_text(encoding="utf-8")
+    extra = "".join(
+        f"\ndef {name}(self, request):\n    import os, socket, sys, time\n    {body}\n\nMemory.{name} = {name}\n"
+        for name, body in steps.items()
+    )
+    whole = source.replace('if __name__ == "__main__":', f'{extra}\nif __name__ == "__main__":')
+    return MemoryProgram("main.py", (("main.py", 0o644, whole.encode()),))
+
+
+@pytest.fixture
+def lived(start: OpenBox) -> Callable[..., Remembered]:
+    def run(program: MemoryProgram, limits: Limits = FAST) -> Remembered:
+        adapter = CommandAdapter(program, start, COUNTER, step_s=limits.step_s - 2)
+        return life_of(adapter, arm("cue_lines"), HISTORY, limits=limits)
+
+    return run
+
+
+class TestTheExampleOfTheGuide(MemoryContract):
+    """The same kit that a third party runs."""
+
+    limits = Limits(step_s=30.0, settle_s=20)
+    own_channels = ("docker.sock",)
+
+    @pytest.fixture(autouse=True)
+    def _started(self, start: OpenBox) -> None:
+        self.start = start
+
+    def make_adapter(self) -> CommandAdapter:
+        return CommandAdapter(read_program(EXAMPLE), self.start, COUNTER)
+
+
+@pytest.mark.parametrize(
+    ("steps", "step", "kind", "told"),
+    [
+        ({"settle": "raise ValueError('queue')"}, Step.SETTLE, "crashed", "ValueError: queue"),
+        ({"settle": "os._exit(3)"}, Step.SETTLE, "crashed", "exit 3"),
+        ({"settle": "time.sleep(3600)"}, Step.SETTLE, "timed_out", "no line within"),
+        (
+            {"settle": "sys.stdout.write('x' * 80_000_000) or sys.stdout.flush()"},
+            Step.SETTLE,
+            "flooded",
+            "more than",
+        ),
+        (
+            {"ingest": "self.hog = [b'x' * 50_000_000 for _ in range(60)]"},
+            Step.INGEST,
+            "crashed",
+            "ended",
+        ),
+        ({"settle": "return print('chatter', flush=True)"}, Step.SETTLE, "answer_invalid", ""),
+        (
+            {
+                "retrieve": "open('/work/log', 'a').write('asked'); return Memory.first(self, request)"
+            },
+            Step.RETRIEVE,
+            "contract_broken",
+            "frozen",
+        ),
+        (
+            {"freeze": "os.symlink('/etc/passwd', '/work/link')"},
+            Step.FREEZE,
+            "contract_broken",
+            "store",
+        ),
+    ],
+    ids=["raises", "exits", "hangs", "floods", "eats memory", "chatters", "learns late", "links"],
+)
+def test_a_program_that_breaks_is_a_failure_of_its_step(lived, steps, step, kind, told):
+    program = changed(**steps)
+    if "retrieve" in steps:
+        data = program.files[0][2].replace(
+            b"\ndef retrieve(self", b"\nMemory.first = Memory.retrieve\n\ndef retrieve(self"
+        )
+        program = MemoryProgram("main.py", (("main.py", 0o644, data),))
+    limits = Limits(step_s=60.0, settle_s=40) if kind == "flooded" else FAST
+    remembered = lived(program, limits)
+    assert remembered.failure is not None
+    assert (remembered.failure.step, remembered.failure.kind) == (step, kind)
+    assert told in remembered.failure.detail
+
+
+PROBE = """
+found = {}
+for name, try_it in {
+    "network": lambda: socket.create_connection(("192.0.2.1", 80), timeout=2),
+    "names": lambda: socket.getaddrinfo("example.org", 80),
+    "root": lambda: open("/usr/stray", "w"),
+    "program": lambda: open("/opt/stray", "w"),
+    "socket": lambda: os.stat("/run/memtrial/gateway.sock"),
+    "engine": lambda: os.stat("/var/run/docker.sock"),
+    "checkout": lambda: os.stat("/work/.git"),
+    "repository": lambda: os.stat("/opt/memtrial/checkout"),
+}.items():
+    try:
+        try_it()
+        found[name] = "reached"
+    except OSError as error:
+        found[name] = "no"
+found["uid"] = "root" if os.getuid() == 0 else "own"
+import json
+return {"schema_version": 1, "extractor": json.dumps(found), "tasks": [], "candidates": []}
+"""
+
+
+def test_a_program_reaches_nothing_but_its_own_folders(start):
+    program = changed(settle=PROBE.strip().replace("\n", "\n    "))
+    kept: dict[str, bytes] = {}
+    adapter = CommandAdapter(program, start, COUNTER)
+    remembered = life_of(adapter, arm("cue_lines"), HISTORY, kept=kept)
+    assert remembered.failure is None, remembered.failure
+    found = json.loads(json.loads(kept["extraction"])["extractor"])
+    assert found.pop("uid") == "own"
+    assert set(found.values()) == {"no"}
+
+
+def test_an_executable_in_another_language_is_started_as_it_is(start):
+    """A shell script that hands each line on: nothing of ours knows the program's language."""
+    source = (EXAMPLE / "main.py").read_bytes()
+    wrapper = b'#!/bin/sh\nexec python3 -I -B "$(dirname "$0")/real.txt"\n'
+    program = MemoryProgram("main", (("main", 0o755, wrapper), ("real.txt", 0o644, source)))
+    remembered = life_of(CommandAdapter(program, start, COUNTER), arm("cue_lines"), HISTORY)
+    assert remembered.failure is None, remembered.failure
+    assert [item.item_id for item in remembered.items] == ["e0", "e1"]
+
+
+def test_the_store_of_a_program_is_archived_and_two_lives_are_equal(lived):
+    first, second = lived(changed()), lived(changed())
+    assert first.failure is None
+    assert first.archive_sha256 == second.archive_sha256
+    assert first.canonical() == second.canonical()
