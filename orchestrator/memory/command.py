@@ -7,6 +7,7 @@ program does wrong is a fault of its arm; what the engine does wrong is not. Wir
 from __future__ import annotations
 
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TypeVar
 
@@ -147,8 +148,11 @@ class CommandAdapter:
 
     def retrieve(self, query: Query) -> Ranked:
         """Asks."""
-        request = {"step": "retrieve", "query": query.model_dump(mode="json")}
-        request["query_sha256"] = query.digest_sha256()
+        request = {
+            "step": "retrieve",
+            "query": query.model_dump(mode="json"),
+            "query_sha256": query.digest_sha256(),
+        }
         return self._answer(self._opened(), Ranked, request)
 
     def compile(self, ranked: Ranked, budget: MemoryBudget) -> CompiledContext:
@@ -190,7 +194,7 @@ class CommandAdapter:
         return self._place
 
     def _answer(
-        self, box: MemoryBox, kind: type[D], request: dict[str, object], limit_s: float = 0.0
+        self, box: MemoryBox, kind: type[D], request: Mapping[str, object], limit_s: float = 0.0
     ) -> D:
         return self._read(kind, self._say(box, request, limit_s=limit_s), str(request["step"]))
 
@@ -204,10 +208,12 @@ class CommandAdapter:
         except DocumentError as error:
             raise AdapterFault("answer_invalid", "valid-answer", error.message) from error
 
-    def _say(self, box: MemoryBox, request: dict[str, object], limit_s: float = 0.0) -> object:
+    def _say(self, box: MemoryBox, request: Mapping[str, object], limit_s: float = 0.0) -> object:
         """Sends a request and returns the answer's value."""
         answer = box.ask(
-            canonical_bytes(request), limit_s=limit_s or self._step_s, max_bytes=MAX_ANSWER_BYTES
+            canonical_bytes(dict(request)),
+            limit_s=limit_s or self._step_s,
+            max_bytes=MAX_ANSWER_BYTES,
         )
         if answer.kind == "timed_out":
             raise AdapterFault("timed_out", "step-in-time", f"{request['step']}: {answer.detail}")

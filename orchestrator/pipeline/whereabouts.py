@@ -42,18 +42,24 @@ def _path(lived: Lived, fact: GoldFact) -> Whereabouts:
     lost = None if kept or not _learns(lived) else "captured"
     candidates = lived.extraction().candidates
     stages: list[tuple[str, list[tuple[str, str, bool]]]] = [
-        ("extracted", [(c.candidate_id, c.text, _rests(c, evidence)) for c in candidates]),
+        (
+            "extracted",
+            [(c.candidate_id, c.text, _rests(c.evidence_event_ids, evidence)) for c in candidates],
+        ),
         (
             "stored",
             [
-                (m.memory_id, m.text, _rests(m, evidence))
+                (m.memory_id, m.text, _rests(m.evidence_event_ids, evidence))
                 for m in lived.dump().memories
                 if m.status == "active"
             ],
         ),
         (
             "retrieved",
-            [(i.memory_id, i.text, _rests(i, evidence)) for i in lived.ranked().items],
+            [
+                (i.memory_id, i.text, _rests(i.source_event_ids, evidence))
+                for i in lived.ranked().items
+            ],
         ),
         ("in the context", _in_context(lived, evidence)),
     ]
@@ -71,8 +77,7 @@ def _learns(lived: Lived) -> bool:
     return lived.remembered.captured_events > 0
 
 
-def _rests(item: object, evidence: set[str]) -> bool:
-    names = getattr(item, "evidence_event_ids", None) or getattr(item, "source_event_ids", ())
+def _rests(names: tuple[str, ...], evidence: set[str]) -> bool:
     return bool(evidence.intersection(names))
 
 
@@ -80,7 +85,7 @@ def _in_context(lived: Lived, evidence: set[str]) -> list[tuple[str, str, bool]]
     context = lived.remembered.context
     included = {item.item_id for item in context.included} if context else set()
     return [
-        (item.memory_id, item.text, _rests(item, evidence))
+        (item.memory_id, item.text, _rests(item.source_event_ids, evidence))
         for item in lived.ranked().items
         if item.memory_id in included
     ]

@@ -191,7 +191,7 @@ class WritesElsewhere(Sound):
 class KeepsSecrets(Sound):
     """Stores what it hears as it is."""
 
-    def _kept(self, event: Event, scope: str):  # type: ignore[no-untyped-def]
+    def _kept(self, event: Event, scope: str):
         capture = super()._kept(event, scope)
         if capture.outcome == "captured":
             self._memories[-1] = self._memories[-1].model_copy(update={"text": event_text(event)})
