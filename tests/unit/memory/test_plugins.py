@@ -1,0 +1,98 @@
+"""Promise: a memory system of another package is found by its exact name, pinned by its code, and lived like any other."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from orchestrator.core.errors import EnvironmentMissing, UsageError
+from orchestrator.memory.watchdog import Watchdog
+from orchestrator.model.condition import Condition
+from orchestrator.pipeline.memory import adapter_of, check_pins, pinned_now
+from orchestrator.plugins import MEMORY_GROUP, find_plugin
+from tests.unit.memory.lives import COUNTER, arm, life_of, said
+
+SOURCE = """
+from orchestrator.memory.tokens import TokenCounter
+from orchestrator.memory.verbatim import VerbatimMemory
+
+class Theirs(VerbatimMemory):
+    name = "theirs"
+
+def adapter():
+    return Theirs(TokenCounter())
+"""
+
+
+def install(folder: Path, package: str, source: str = SOURCE) -> None:
+    """Lays a package out as an installer does."""
+    (folder / package).mkdir()
+    (folder / package / "__init__.py").write_text(source)
+    info = folder / f"{package}-1.2.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: 1.2\n")
+    (info / "entry_points.txt").write_text(f"[{MEMORY_GROUP}]\ntheirs = {package}:adapter\n")
+
+
+@pytest.fixture
+def site(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(str(tmp_path))
+    yield tmp_path
+    for name in [name for name in sys.modules if name.startswith("their_memory")]:
+        del sys.modules[name]
+
+
+@pytest.fixture
+def theirs() -> Condition:
+    return arm("theirs").model_copy(update={"adapter_kind": "entry_point"})
+
+
+def test_a_package_is_found_with_its_version_and_lives_like_any_other(site, theirs):
+    install(site, "their_memory_a")
+    found = find_plugin(MEMORY_GROUP, "theirs")
+    assert (found.distribution, found.version) == ("their_memory_a", "1.2")
+    remembered = life_of(adapter_of(theirs, None, COUNTER)(), theirs, said("one", "two"))
+    assert remembered.failure is None
+    assert remembered.captured_events == 2
+
+
+def test_looking_a_package_up_runs_none_of_it(site):
+    install(site, "their_memory_b", "raise SystemExit('ran')\n")
+    assert find_plugin(MEMORY_GROUP, "theirs").sha256
+    assert "their_memory_b" not in sys.modules
+
+
+def test_one_changed_byte_of_a_package_breaks_its_pin(site, theirs):
+    install(site, "their_memory_c")
+    pinned = theirs.model_copy(update={"adapter_sha256": pinned_now(theirs)})
+    check_pins((pinned,))
+    with (site / "their_memory_c" / "__init__.py").open("a") as file:
+        file.write("#")
+    with pytest.raises(Exception, match="expected adapter theirs with SHA-256"):
+        check_pins((pinned,))
+
+
+def test_a_name_that_nobody_or_more_than_one_provides_is_refused(site):
+    with pytest.raises(EnvironmentMissing, match="found none"):
+        find_plugin(MEMORY_GROUP, "theirs")
+    install(site, "their_memory_d")
+    install(site, "their_memory_e")
+    with pytest.raises(UsageError, match="their_memory_d, their_memory_e"):
+        find_plugin(MEMORY_GROUP, "theirs")
+
+
+def test_an_error_of_ours_raised_by_foreign_code_is_still_its_own_failure():
+    def pretend() -> None:
+        raise EnvironmentMissing("engine-fault", "not our fault", hint="retry")
+
+    watchdog = Watchdog(ours=False)
+    with pytest.raises(Exception, match="EnvironmentMissing: not our fault") as caught:
+        watchdog.call(pretend, 5.0)
+    assert type(caught.value).__name__ == "AdapterFault"
+    watchdog.end()
+    ours = Watchdog(ours=True)
+    with pytest.raises(EnvironmentMissing):
+        ours.call(pretend, 5.0)
+    ours.end()
