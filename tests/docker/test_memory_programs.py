@@ -8,12 +8,17 @@ from pathlib import Path
 
 import pytest
 
+from orchestrator.core.places import fixtures_root
+from orchestrator.gateway.process import GatewayProcess
 from orchestrator.memory.command import CommandAdapter, read_program
 from orchestrator.memory.life import Limits
+from orchestrator.model.gateway import GatewaySetup
 from orchestrator.model.lifecycle import Step
 from orchestrator.model.memory import Remembered
+from orchestrator.model.script import Scenario, Script, ScriptedTurn
 from orchestrator.pipeline.boxes import Boxes
-from orchestrator.protocols import MemoryProgram, OpenBox
+from orchestrator.pipeline.traffic import SCRIPTED_CAPS, SCRIPTED_MODEL, load_prices
+from orchestrator.protocols import GatewayAccess, MemoryProgram, OpenBox, TrialPlace
 from orchestrator.sandbox.adapter import DockerSandbox, EngineClient
 from orchestrator.testing.memory import MemoryContract
 from tests.unit.memory.lives import COUNTER, arm, life_of, said
@@ -157,6 +162,51 @@ def test_an_executable_in_another_language_is_started_as_it_is(start):
     remembered = life_of(CommandAdapter(program, start, COUNTER), arm("cue_lines"), HISTORY)
     assert remembered.failure is None, remembered.failure
     assert [item.item_id for item in remembered.items] == ["e0", "e1"]
+
+
+CALL = """
+import urllib.request
+body = {"model": self.gateway["model"], "messages": [{"role": "user", "content": "What was decided?"}]}
+asked = urllib.request.Request(
+    self.gateway["base_url"] + "/v1/chat/completions",
+    data=json.dumps(body).encode(),
+    headers={"content-type": "application/json", "authorization": "Bearer " + self.gateway["token"]},
+)
+said = json.load(urllib.request.urlopen(asked, timeout=20))["choices"][0]["message"]["content"]
+return {"schema_version": 1, "extractor": said, "tasks": [], "candidates": []}
+"""
+
+
+def test_a_program_calls_a_model_through_the_gateway_as_memory_and_it_is_recorded(start, tmp_path):
+    turn = ScriptedTurn(text="Labels stay verbatim.")
+    script = Script(scenarios=(Scenario(name="memory", role="memory", turns=(turn,)),))
+    setup = GatewaySetup(
+        folder=str(tmp_path / "gateway"),
+        sockets=str(tmp_path / "s"),
+        prices=load_prices(fixtures_root()),
+        caps=SCRIPTED_CAPS,
+        script=script,
+    )
+    program = changed(
+        open="self.gateway = request['gateway']", settle=CALL.strip().replace("\n", "\n    ")
+    )
+    kept: dict[str, bytes] = {}
+    trial = TrialPlace("t/memory/e1", "t", "cue_lines", 1, ("agent", "memory"))
+    with GatewayProcess(setup) as process:
+        place = process.open_trial(trial)
+        access = GatewayAccess("http://gateway", place.token("memory"), SCRIPTED_MODEL)
+        remembered = life_of(
+            CommandAdapter(program, start, COUNTER),
+            arm("cue_lines"),
+            HISTORY,
+            kept=kept,
+            gateway=access,
+            socket=place.folder,
+        )
+        traffic = process.close_trial(trial.trial)
+    assert remembered.failure is None, remembered.failure
+    assert json.loads(kept["extraction"])["extractor"] == "Labels stay verbatim."
+    assert [(role.role, role.calls) for role in traffic.roles] == [("memory", 1)]
 
 
 def test_the_store_of_a_program_is_archived_and_two_lives_are_equal(lived):

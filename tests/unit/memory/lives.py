@@ -13,7 +13,7 @@ from orchestrator.model.condition import Condition, MemoryBudget
 from orchestrator.model.lifecycle import GoldFacts, Query
 from orchestrator.model.memory import Remembered
 from orchestrator.model.task import Episode, Event, History
-from orchestrator.protocols import MemoryAdapter, MemoryPlace
+from orchestrator.protocols import GatewayAccess, MemoryAdapter, MemoryPlace
 
 COUNTER = TokenCounter()
 AT = "2026-01-05T09:00:00Z"
@@ -47,6 +47,8 @@ def life_of(
     kept: dict[str, bytes] | None = None,
     gold: GoldFacts | None = None,
     limits: Limits | None = None,
+    gateway: GatewayAccess | None = None,
+    socket: Path | None = None,
 ) -> Remembered:
     """Returns what the life came to; `kept` is filled with the documents of its steps."""
     store: dict[str, bytes] = {} if kept is None else kept
@@ -70,7 +72,8 @@ def life_of(
                 place=MemoryPlace(
                     workdir=workdir,
                     home=home,
-                    gateway=None,
+                    gateway=gateway,
+                    socket=socket,
                     clock=clock,
                     budget=condition.budget,
                     seed=1,
