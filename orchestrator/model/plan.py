@@ -69,10 +69,13 @@ class TaskParity(Closed):
 
 
 class MemoryParity(Closed):
-    """What the memory systems of all arms have in common; the read-side template is one for all."""
+    """What the memory systems of all arms have in common: template, limits of steps, and what they are told."""
 
     template_sha256: Sha256
     files_in_scope: bool
+    step_ms: int = Field(gt=0)
+    settle_s: int = Field(gt=0)
+    answer_bytes: int = Field(gt=0)
     tasks: tuple[TaskParity, ...]
 
     def task(self, task_id: str) -> TaskParity:

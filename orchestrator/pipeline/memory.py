@@ -112,6 +112,21 @@ def check_pins(conditions: tuple[Condition, ...]) -> None:
             )
 
 
+def check_available(conditions: tuple[Condition, ...]) -> None:
+    """Refuses arms whose memory system cannot be made here, before a run has a folder.
+
+    Raises:
+        EnvironmentMissing: its code is not in this installation.
+    """
+    for condition in conditions:
+        if condition.adapter_kind == "builtin" and not shelf.available(condition.adapter):
+            raise EnvironmentMissing(
+                "adapter-missing",
+                f"condition {condition.id}: expected the memory system {condition.adapter} in this installation, found none",
+                hint="choose other arms: `memtrial list conditions`",
+            )
+
+
 @contextmanager
 def memory_assignment(
     condition: Condition,

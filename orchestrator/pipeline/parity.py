@@ -11,12 +11,15 @@ from collections.abc import Sequence
 from orchestrator.core.canonical import digest_sha256
 from orchestrator.core.errors import DocumentError
 from orchestrator.memory.compile import CLOSE, HEADER, OPEN
-from orchestrator.memory.life import sessions_sha256
+from orchestrator.memory.life import Limits, sessions_sha256
 from orchestrator.memory.sessions import PROJECT, sessions_of
 from orchestrator.model.condition import Condition
 from orchestrator.model.lifecycle import MAX_K, Query
 from orchestrator.model.plan import MemoryParity, TaskParity
 from orchestrator.model.task import Brief, History
+
+LIMITS = Limits()
+"""The limits of the steps of every memory system's life."""
 
 WILDCARDS = frozenset("*?[")
 
@@ -55,6 +58,9 @@ def parity_of(
     return MemoryParity(
         template_sha256=digest_sha256([OPEN, HEADER, CLOSE]),
         files_in_scope=files,
+        step_ms=round(LIMITS.step_s * 1000),
+        settle_s=LIMITS.settle_s,
+        answer_bytes=LIMITS.answer_bytes,
         tasks=tuple(
             TaskParity(
                 task_id=history.task_id,
@@ -63,6 +69,13 @@ def parity_of(
             )
             for history, brief in tasks
         ),
+    )
+
+
+def limits_of(parity: MemoryParity) -> Limits:
+    """Returns the limits that a plan pins for the steps of every memory system."""
+    return Limits(
+        step_s=parity.step_ms / 1000, settle_s=parity.settle_s, answer_bytes=parity.answer_bytes
     )
 
 

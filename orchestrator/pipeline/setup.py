@@ -25,7 +25,7 @@ from orchestrator.pipeline.boxes import boxes_of
 from orchestrator.pipeline.fits import check_fits
 from orchestrator.pipeline.guards import Guards, examine_images, host_canary
 from orchestrator.pipeline.imaging import Shared, languages_of, shared_images, write_lock
-from orchestrator.pipeline.memory import adapter_of
+from orchestrator.pipeline.memory import adapter_of, check_available
 from orchestrator.pipeline.options import PlanRequest
 from orchestrator.pipeline.plan import build_plan, choose
 from orchestrator.pipeline.ready import ready_for_images, ready_to_run
@@ -261,6 +261,7 @@ def curated_texts(plan: Plan, fixtures: Path) -> dict[str, str]:
 def _check_plan_fits(plan: Plan, say: Say) -> None:
     """Refuses a plan that is not what its own request gives here, before a folder is made; uses no engine."""
     curated_texts(plan, fixtures_root())
+    check_available(plan.conditions)
     check_fits(plan, lambda request: make_plan(request, say, offline=True), say)
 
 

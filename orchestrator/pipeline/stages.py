@@ -27,7 +27,7 @@ from orchestrator.pipeline.condemned import condemned
 from orchestrator.pipeline.gold import gold_for
 from orchestrator.pipeline.journal import Journal
 from orchestrator.pipeline.memory import memory_assignment, seed_of
-from orchestrator.pipeline.parity import query_of
+from orchestrator.pipeline.parity import limits_of, query_of
 from orchestrator.pipeline.traffic import check_traffic, was_capped
 from orchestrator.protocols import (
     AgentDriver,
@@ -163,6 +163,7 @@ def remember(bench: Bench, journal: Journal) -> Remembered:
         gold=gold_for(condition, task.key),
         gateway=memory_access(bench),
         socket=place.folder if place else None,
+        limits=limits_of(bench.plan.parity),
     ) as assignment:
         asked = query.digest_sha256() if condition.retrieve_k else parity.query_sha256
         told = sessions_sha256(assignment.sessions)

@@ -26,6 +26,18 @@ OWN_RESOLVER: dict[str, object] = {
 # Room for what compilers write; it counts against the container's memory and is taken only when written.
 SCRATCH_BYTES = 256 * MIB
 
+# What a memory system's own container may use, beside the limits of its steps.
+MEMORY_LIMITS = Limits(
+    wall_s=3600,
+    cpus_milli=1000,
+    memory_bytes=1024 * MIB,
+    pids=256,
+    work_bytes=256 * MIB,
+    work_inodes=10_000,
+    output_bytes=64 * MIB,
+    diff_bytes=1024,
+)
+
 # What documents call the agent's uid; each container draws its own from FIRST_UID on.
 AGENT_UID = 10001
 FIRST_UID = 100_000
@@ -254,6 +266,12 @@ def profile_sha256(runtime: str | None = None) -> str:
     return digest_sha256(
         {
             "volume": volume_options(limits, uids),
+            "memory": {
+                "volume": volume_options(MEMORY_LIMITS, uids),
+                "container": create_options(
+                    agent_profile(MEMORY_LIMITS, uids), image="image", volume="volume", labels={}
+                ),
+            },
             "containers": [
                 create_options(p, image="image", volume="volume", labels={}, runtime=runtime)
                 for p in profiles

@@ -27,7 +27,7 @@ from orchestrator.sandbox.containers import Container, EngineFault
 from orchestrator.sandbox.harden import (
     GATEWAY_PORT,
     GATEWAY_SOCKET,
-    MIB,
+    MEMORY_LIMITS,
     Profile,
     agent_profile,
     draw_uids,
@@ -40,17 +40,6 @@ from orchestrator.sandbox.volumes import drop_volume, make_volume
 
 FOLDER = "/home/agent/program"
 STDERR_BYTES = 4000
-LIMITS = Limits(
-    wall_s=3600,
-    cpus_milli=1000,
-    memory_bytes=1024 * MIB,
-    pids=256,
-    work_bytes=256 * MIB,
-    work_inodes=10_000,
-    output_bytes=64 * MIB,
-    diff_bytes=1024,
-)
-"""What a memory system's container may use, beside the limits of its steps."""
 
 
 class DockerMemoryBox:
@@ -66,7 +55,7 @@ class DockerMemoryBox:
         image: str,
         sockets: Path | None = None,
         runtime: str | None = None,
-        limits: Limits = LIMITS,
+        limits: Limits = MEMORY_LIMITS,
     ) -> None:
         self._client = client
         self._stop = stop or StopFlag()

@@ -12,8 +12,15 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.core.errors import DocumentError, IntegrityError, UsageError
-from orchestrator.model.condition import AddedConditions, ConditionRegistry
+from orchestrator.core.errors import DocumentError, EnvironmentMissing, IntegrityError, UsageError
+from orchestrator.memory.shelf import SHELF, Shelved
+from orchestrator.model.condition import (
+    AddedConditions,
+    Condition,
+    ConditionRegistry,
+    MemoryBudget,
+)
+from orchestrator.pipeline.memory import check_available
 from orchestrator.pipeline.options import PlanRequest
 from orchestrator.pipeline.pins import pinned
 from orchestrator.pipeline.plan import choose
@@ -258,3 +265,19 @@ def test_the_primary_matrix_has_144_trials_and_one_digest_wherever_it_is_planned
     )
     assert first == second
     assert first.split()[:3] == ["16", "3", "144"]
+
+
+def test_an_arm_without_its_code_is_refused_before_a_run_has_a_folder():
+    ghost = Condition(
+        id="ghost_e2e",
+        role="diagnostic",
+        summary="s",
+        adapter="ghost",
+        budget=MemoryBudget(unit="o200k_base", max_tokens=10),
+    )
+    shelf = {**SHELF, "ghost": Shelved("no_such_module")}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("orchestrator.memory.shelf.SHELF", shelf)
+        with pytest.raises(EnvironmentMissing, match="ghost_e2e") as caught:
+            check_available((ghost,))
+    assert caught.value.exit_code == 4
