@@ -1,0 +1,224 @@
+"""The memory system `reference`: capture, extraction, promotion, search and compile in SQLite.
+
+A heuristic baseline, said to be one. Writes one file below its work folder; asks no model unless it is given
+an extractor that does. What the machine lacks (vectors) is a degraded mode in every answer that it touches.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+from orchestrator import __version__
+from orchestrator.memory.builtin import ALL_PARTS, BuiltinMemory
+from orchestrator.memory.compile import compile_context
+from orchestrator.memory.faults import broken
+from orchestrator.memory.reference.capture import capture
+from orchestrator.memory.reference.drafts import Extractor
+from orchestrator.memory.reference.dump import candidates, dump
+from orchestrator.memory.reference.extract import HeuristicExtractor
+from orchestrator.memory.reference.keeper import MEMORY, Keeper
+from orchestrator.memory.reference.related import near_duplicates
+from orchestrator.memory.reference.retrieve import Found, Searcher
+from orchestrator.memory.reference.store import open_store, reopen_frozen
+from orchestrator.memory.reference.tasks import drain
+from orchestrator.memory.reference.vectors import Embedder
+from orchestrator.memory.tokens import TokenCounter
+from orchestrator.model.condition import MemoryBudget
+from orchestrator.model.lifecycle import (
+    Capabilities,
+    CaptureReport,
+    ChannelRank,
+    CompiledContext,
+    Description,
+    EventCapture,
+    ExtractionReport,
+    Query,
+    Ranked,
+    RankedItem,
+    Session,
+    Snapshot,
+    StoredMemory,
+    StoreDump,
+)
+from orchestrator.protocols import GatewayAccess, MemoryPlace
+
+NO_VECTORS: Final = "no_vectors: the packages of requirements/embedding.lock are not installed"
+ALL_CHANNELS: Final = ("fts", "vector", "files", "hop")
+# At most so many memories that say nearly the same are given to an agent.
+DUPLICATE_CAP: Final = 2
+ExtractorFor = Callable[[GatewayAccess | None], Extractor]
+
+
+class ReferenceAdapter(BuiltinMemory):
+    """The reference pipeline as a memory system."""
+
+    name = "reference"
+
+    def __init__(
+        self,
+        counter: TokenCounter,
+        *,
+        embedder: Embedder | None,
+        extractor_for: ExtractorFor = lambda _: HeuristicExtractor(),
+        channels: tuple[str, ...] = ALL_CHANNELS,
+    ) -> None:
+        """Takes what it works with.
+
+        Args:
+            counter: counts tokens.
+            embedder: makes vectors; None where this machine has none.
+            extractor_for: makes the extractor from the access to the gateway that the arm has, if any.
+            channels: the ways in which it searches; an ablation has fewer.
+        """
+        super().__init__(counter)
+        self._embedder = embedder if "vector" in channels else None
+        self._extractor_for = extractor_for
+        self._extractor: Extractor = extractor_for(None)
+        self._channels = channels
+        self._store: sqlite3.Connection | None = None
+        self._keeper: Keeper | None = None
+        self._searchers: dict[str, Searcher] = {}
+        self._file = Path()
+        self._frozen: dict[str, StoredMemory] | None = None
+        self._place: MemoryPlace | None = None
+
+    def describe(self) -> Description:
+        """Names itself, its extractor and what this machine lacks."""
+        return Description(
+            adapter=self.name,
+            version=f"{__version__}, {self._embedder.name if self._embedder else 'no vectors'}",
+            capabilities=Capabilities(
+                timestamps=True,
+                update=True,
+                delete=False,
+                scopes=True,
+                as_of=True,
+                vectors=self._embedder is not None,
+            ),
+            shows=ALL_PARTS,
+            information="raw",
+            extractor=self._extractor.name,
+            degraded=self._degraded(),
+        )
+
+    def open(self, place: MemoryPlace) -> None:
+        """Makes an empty store."""
+        self._place = place
+        self._extractor = self._extractor_for(place.gateway)
+        self._file = place.workdir / "memory.sqlite"
+        self._store = open_store(self._file)
+        self._keeper = Keeper(self._store, place.clock.now())
+
+    def ingest(self, session: Session) -> CaptureReport:
+        """Captures a session in one transaction."""
+        seal = capture(self._opened(), session)
+        return CaptureReport(
+            session_id=session.session_id,
+            events=tuple(
+                EventCapture(
+                    event_id=kept.event_id,
+                    outcome="dropped" if kept.drop_reason else "captured",
+                    reason=kept.drop_reason,
+                    redactions=kept.redactions,
+                )
+                for kept in seal.kept
+            ),
+        )
+
+    def settle(self, deadline_s: int) -> ExtractionReport:
+        """Extracts from every captured session and decides on every candidate."""
+        if self._keeper is None:
+            raise broken("step-in-order", "expected `open` before `settle`, found none")
+        store = self._opened()
+        tasks = drain(store, self._keeper, self._extractor, deadline_s)
+        return ExtractionReport(
+            extractor=self._extractor.name, tasks=tasks, candidates=candidates(store)
+        )
+
+    def freeze(self) -> Snapshot:
+        """Makes the vectors, then opens the store again for reading alone."""
+        store = self._opened()
+        if self._embedder:
+            embed_memories(store, self._embedder)
+        store.execute("INSERT INTO memory_text(memory_text) VALUES ('optimize')")
+        store.close()
+        self._store = reopen_frozen(self._file)
+        self._frozen = None
+        return super().freeze()
+
+    def retrieve(self, query: Query) -> Ranked:
+        """Searches all channels and fuses their ranks."""
+        searcher = self._searcher(query.scope)
+        found = searcher.search(query.prompt, query.k, query.files_in_scope)
+        return Ranked(
+            query_sha256=query.digest_sha256(),
+            considered=searcher.considered,
+            items=tuple(self._item(item) for item in found),
+            degraded=self._degraded(),
+        )
+
+    def compile(self, ranked: Ranked, budget: MemoryBudget) -> CompiledContext:
+        """Compiles in rank order; of memories that say nearly the same only the first two are given."""
+        crowd = near_duplicates(
+            [(item.memory_id, item.text) for item in ranked.items], DUPLICATE_CAP
+        )
+        return compile_context(
+            ranked, budget, self._counter, refused=dict.fromkeys(crowd, "duplicate_cap")
+        )
+
+    def dump(self, as_of: str | None = None) -> StoreDump:
+        """Returns memories and held candidates, as they were recorded by a time."""
+        return dump(self._opened(), as_of)
+
+    def close(self) -> None:
+        """Closes the store."""
+        if self._store is not None:
+            self._store.close()
+
+    def _item(self, found: Found) -> RankedItem:
+        memory = self._memory(found.ordinal)
+        return RankedItem(
+            memory_id=memory.memory_id,
+            text=memory.text,
+            source_event_ids=memory.evidence_event_ids,
+            score_micros=round(found.score * 1_000_000),
+            channels=tuple(
+                ChannelRank(channel=channel, rank=rank) for channel, rank in found.channels
+            ),
+        )
+
+    def _memory(self, ordinal: int) -> StoredMemory:
+        """Returns a row of the frozen store in the words of its dump."""
+        if self._frozen is None:
+            self._frozen = {memory.memory_id: memory for memory in self.dump().memories}
+        return self._frozen[MEMORY.format(ordinal)]
+
+    def _searcher(self, scope: str) -> Searcher:
+        if scope not in self._searchers:
+            self._searchers[scope] = Searcher(self._opened(), scope, self._embedder, self._channels)
+        return self._searchers[scope]
+
+    def _degraded(self) -> tuple[str, ...]:
+        return (NO_VECTORS,) if self._embedder is None and "vector" in self._channels else ()
+
+    def _opened(self) -> sqlite3.Connection:
+        if self._store is None:
+            raise broken("step-in-order", "expected `open` before any other step, found none")
+        return self._store
+
+
+def embed_memories(store: sqlite3.Connection, embedder: Embedder) -> int:
+    """Makes the missing vectors; returns how many. A vector is of the statement without its day and kind."""
+    rows = store.execute(
+        "SELECT memory_id, text FROM memories WHERE memory_id NOT IN (SELECT memory_id FROM vectors) ORDER BY ordinal"
+    ).fetchall()
+    with store:
+        store.execute("BEGIN IMMEDIATE")
+        store.executemany(
+            "INSERT INTO vectors VALUES (?, ?, ?)",
+            ((memory_id, embedder.name, embedder.embed(text)) for memory_id, text in rows),
+        )
+    return len(rows)
