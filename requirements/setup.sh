@@ -3,7 +3,7 @@
 set -eu
 cd "$(dirname "$0")/.."
 stamp=.venv/.memtrial-lock
-wanted=$(cat requirements/dev.lock pyproject.toml | sha256sum | cut -c1-64)
+wanted=$(cat requirements/dev.lock requirements/embedding.lock pyproject.toml | sha256sum | cut -c1-64)
 if [ -f "$stamp" ] && [ "$(cat "$stamp")" = "$wanted" ] && .venv/bin/memtrial --version >/dev/null 2>&1; then
     exit 0
 fi
@@ -22,7 +22,7 @@ if ! "$python" -c 'import ensurepip' 2>/dev/null; then
         exit 4
     fi
 fi
-echo "setup: making .venv from requirements/dev.lock (hash-checked)" >&2
+echo "setup: making .venv from requirements/dev.lock and embedding.lock (hash-checked)" >&2
 rm -rf .venv
 "$python" -m venv .venv
 # What pip says (on a machine with several indexes, much) is shown only when it fails.
@@ -36,5 +36,6 @@ pip() {
     }
 }
 pip --only-binary :all: --require-hashes -r requirements/dev.lock
+pip --only-binary :all: --require-hashes -r requirements/embedding.lock
 pip --no-build-isolation --no-index --editable .
 echo "$wanted" > "$stamp"
