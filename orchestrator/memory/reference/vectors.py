@@ -11,6 +11,7 @@ import math
 import re
 import struct
 from collections import OrderedDict
+from functools import cache
 from threading import Lock
 from typing import Final, Protocol
 
@@ -83,8 +84,9 @@ def missing_packages() -> tuple[str, ...]:
     return tuple(name for name in _NEEDED if importlib.util.find_spec(name) is None)
 
 
+@cache
 def installed_embedder() -> CachedEmbedder | None:
-    """Returns MiniLM behind a cache, or None where its packages are not installed."""
+    """Returns MiniLM behind a cache, one for the process, or None where its packages are not installed."""
     if missing_packages():
         return None
     from orchestrator.memory.reference.minilm import MiniLM
