@@ -61,7 +61,8 @@ class Keeper:
             draft,
             "\n".join(event.text for event in cited) if complete else None,
             at,
-            self.index.related(draft.text, scope),
+            # A raw event kept as it is states nothing that another could replace.
+            [] if draft.kind == "event" else self.index.related(draft.text, scope),
         )
         self._carry_out(ruling, candidate_id, draft, scope, at)
         return ruling

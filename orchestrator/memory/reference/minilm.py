@@ -98,7 +98,8 @@ class _Network:
             x = self._layer(x, f"encoder.layer.{layer}.")
         mean = x.mean(axis=0)
         length = float(np.sqrt(np.square(mean).sum()))
-        return (mean / np.float32(length or 1.0)).astype("<f4").tobytes()
+        vector: Matrix = mean / np.float32(length or 1.0)
+        return bytes(vector.astype("<f4").tobytes())
 
     def _layer(self, x: Matrix, at: str) -> Matrix:
         np = self._np

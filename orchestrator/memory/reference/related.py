@@ -76,16 +76,22 @@ class Index:
             if len(postings) <= MAX_POSTINGS:
                 for memory_id in postings:
                     counts[memory_id] += 1
-        near = sorted(counts, key=lambda m: (-counts[m], m))[: 4 * MAX_RELATED]
-        found = [self._relation(wanted, self.known[m]) for m in near]
+        near = sorted(counts, key=lambda m: (-counts[m], m))[: 2 * MAX_RELATED]
+        rarities: dict[str, float] = {}
+        found = [self._relation(wanted, self.known[m], rarities) for m in near]
         found = [r for r in found if r.known.scope == scope]
         return sorted(found, key=lambda r: (-round(r.alike, 9), r.known.memory_id))[:MAX_RELATED]
 
-    def _relation(self, wanted: frozenset[str], known: Known) -> Relation:
-        # Summed in one order: a float sum depends on it, and sets have none.
-        shared = math.fsum(self.rarity(t) for t in sorted(wanted & known.terms))
-        theirs = math.fsum(self.rarity(t) for t in sorted(known.terms))
-        both = math.fsum(self.rarity(t) for t in sorted(wanted | known.terms))
+    def _relation(
+        self, wanted: frozenset[str], known: Known, rarities: dict[str, float]
+    ) -> Relation:
+        for term in wanted | known.terms:
+            if term not in rarities:
+                rarities[term] = self.rarity(term)
+        # `fsum` is exact, so the order in which a set gives its members changes nothing.
+        shared = math.fsum(rarities[t] for t in wanted & known.terms)
+        theirs = math.fsum(rarities[t] for t in known.terms)
+        both = math.fsum(rarities[t] for t in wanted | known.terms)
         return Relation(known, shared / theirs if theirs else 0.0, shared / both if both else 0.0)
 
 

@@ -82,6 +82,10 @@ CREATE TABLE reviews (
 CREATE TABLE vectors (
     memory_id TEXT PRIMARY KEY, embedder TEXT NOT NULL, vector BLOB NOT NULL
 ) STRICT;
+CREATE INDEX events_of_session ON raw_events(session_id, ordinal);
+CREATE INDEX events_by_time ON raw_events(at);
+CREATE INDEX captured_by_text ON captured_events(text_sha256);
+CREATE INDEX decisions_of_candidate ON decisions(candidate_id, ordinal);
 CREATE VIRTUAL TABLE memory_text USING fts5(text, content='', tokenize='porter unicode61');
 CREATE VIRTUAL TABLE memory_terms USING fts5vocab(memory_text, 'row');
 CREATE TRIGGER legal_steps BEFORE UPDATE ON extraction_tasks

@@ -78,7 +78,7 @@ def utterances(store: sqlite3.Connection, session_id: str) -> tuple[Utterance, .
         "JOIN captured_events c USING (ordinal) WHERE r.session_id = ? ORDER BY r.ordinal",
         (session_id,),
     ).fetchall()
-    return tuple(Utterance(*row[:6], labels=tuple(row[6].split())) for row in rows)
+    return tuple(Utterance(*row[:6], tuple(row[6].split())) for row in rows)
 
 
 def _try(

@@ -67,7 +67,7 @@ class Answers:
             raise DocumentError("answer-without-form", str(error), hint="ask again") from error
 
 
-def settled(asks) -> tuple:
+def settled(asks):
     store = open_store()
     capture(store, TALK)
     tasks = drain(store, Keeper(store, at(1)), ModelExtractor(asks, "model-1"), 60)

@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from orchestrator.core.errors import EnvironmentMissing
-from orchestrator.memory.reference import minilm, vectors
+from orchestrator.memory.reference import vectors
 from orchestrator.memory.reference.minilm import DIMENSIONS, MiniLM
 from orchestrator.memory.reference.vectors import CachedEmbedder, HashEmbedder, installed_embedder
 
@@ -19,7 +19,7 @@ def model() -> MiniLM:
     return MiniLM()
 
 
-def cosine(one: bytes, other: bytes) -> float:
+def cosine(one, other):
     size = len(one) // 4
     return sum(
         a * b
@@ -56,7 +56,7 @@ def test_a_vector_does_not_depend_on_what_was_embedded_before(model):
 
 
 def test_without_the_weights_the_error_says_how_to_get_them(monkeypatch):
-    monkeypatch.setattr(minilm.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(EnvironmentMissing) as missing:
         MiniLM()
     assert "requirements/embedding.lock" in missing.value.hint

@@ -10,8 +10,12 @@ from pathlib import Path
 
 import pytest
 
+from orchestrator.core.errors import DocumentError
+from orchestrator.memory.reference import make
 from orchestrator.memory.reference.adapter import NO_VECTORS, ReferenceAdapter
+from orchestrator.memory.reference.variants import VARIANTS, VERBATIM
 from orchestrator.memory.reference.vectors import HashEmbedder, installed_embedder
+from orchestrator.memory.supplies import Supplies
 from orchestrator.model.lifecycle import Ranked, Session, StoreDump
 from orchestrator.model.task import Episode, Event, History, ToolCall
 from tests.unit.memory.lives import COUNTER, arm, life_of
@@ -191,3 +195,26 @@ def test_sessions_have_no_field_that_could_carry_an_answer():
     assert set(Session.model_fields) == {
         *("schema_version", "session_id", "scope", "started_at", "events"),
     }
+
+
+def test_the_shelf_makes_the_whole_and_the_ablations():
+    extractors = {
+        variant: make("reference", Supplies(COUNTER, variant=variant)).describe().extractor
+        for variant in (None, *VARIANTS)
+    }
+    assert extractors == {None: "heuristic-1", "fts_only": "heuristic-1", "no_enrichment": VERBATIM}
+
+
+def test_an_unknown_variant_is_refused():
+    with pytest.raises(DocumentError) as refused:
+        make("reference", Supplies(COUNTER, variant="fts_and_hope"))
+    assert refused.value.reference == "variant-unknown"
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_an_ablation_lives_a_whole_life(variant):
+    made = make("reference", Supplies(COUNTER, variant=variant))
+    remembered = life_of(made, arm("reference", max_tokens=300, k=5), TALK, PROMPT)
+    assert remembered.failure is None
+    assert remembered.context is not None
+    assert "port 9443" in remembered.context.text
