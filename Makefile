@@ -1,6 +1,6 @@
 # Thin targets: each calls one command. `make` alone prints this list.
 .DEFAULT_GOAL := help
-.PHONY: help setup engine images smoke test lint check pack proof-languages bench clean schemas wheel proof-leakscan proof-evidence proof-interop proof-pythons bench-gateway fuzz-gateway proof-hostile-neighbours proof-tasks
+.PHONY: help setup engine images smoke test lint check pack proof-languages bench clean schemas wheel proof-leakscan proof-evidence proof-interop proof-pythons bench-gateway fuzz-gateway proof-hostile-neighbours proof-tasks proof-reference
 MEMTRIAL := .venv/bin/memtrial
 PYTHON_VENV := .venv/bin/python
 export PYTHONDONTWRITEBYTECODE := 1
@@ -70,6 +70,10 @@ proof-tasks: setup ## Prove source pins, images from nothing and warm starts; wi
 
 proof-hostile-neighbours: setup ## Prove that hostile trials change no verdict beside them; writes results/proofs
 	@$(PYTHON_VENV) bench/neighbours.py
+
+proof-reference: setup ## Prove what the reference pipeline finds on the pack and what it costs; writes results/proofs
+	@$(PYTHON_VENV) -m bench.retrieval
+	@$(PYTHON_VENV) -m bench.memory
 
 schemas: setup ## Write schemas/ from the documents
 	@$(MEMTRIAL) schemas
