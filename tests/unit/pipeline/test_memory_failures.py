@@ -22,7 +22,7 @@ from tests.unit.testing import planted
 
 REQUEST = PlanRequest(
     agents=("follower",),
-    tasks=("rostertext-board-line",),
+    tasks=("cachetools-account-key",),
     conditions=("no_memory", "curated_file_budgeted", "raw_fts", "raw_history_tail"),
 )
 NAME = "history_tail"
