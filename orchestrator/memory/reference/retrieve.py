@@ -23,8 +23,11 @@ if TYPE_CHECKING:
 RRF_K: Final = 60
 FETCH: Final = 50
 # Words of a query are taken from the rarest on, until so many places in the index would have to be read.
-MAX_POSTINGS: Final = 12_000
-MIN_TERMS: Final = 3
+MAX_POSTINGS: Final = 5_000
+MIN_TERMS: Final = 1
+MAX_HOP_POSTINGS: Final = 1_000
+# In a store of more rows than this a prompt is one vector; in a smaller one each of its sentences is one too.
+MAX_ROWS_FOR_PARTS: Final = 20_000
 HOP_SOURCES: Final = 3
 HOP_TERMS: Final = 12
 MAX_QUERY_PARTS: Final = 6
@@ -55,6 +58,8 @@ class Searcher:
     channels: tuple[str, ...] = ("fts", "vector", "files", "hop")
     _ordinals: list[int] = field(default_factory=list)
     _active: set[int] = field(default_factory=set)
+    _others: int = 0
+    _documents: dict[str, int] = field(default_factory=dict)
     _files: dict[str, set[int]] = field(default_factory=lambda: defaultdict(set))
     _matrix: NDArray[np.float32] | None = None
     _refiners: dict[int, list[int]] = field(default_factory=lambda: defaultdict(list))
@@ -74,6 +79,9 @@ class Searcher:
             for path in files(named):
                 self._files[path].add(ordinal)
         self._active = set(self._ordinals)
+        total = self.store.execute("SELECT count(*) FROM memories").fetchone()[0]
+        self._others = int(total) - len(self._ordinals)
+        self._documents = dict(self.store.execute("SELECT term, doc FROM memory_terms"))
         if self.embedder and self._ordinals and all(v is not None for v in vectors):
             import numpy as np
 
@@ -118,22 +126,18 @@ class Searcher:
             ranked["hop"] = self._hop(prompt, fuse(ranked), depth)
         return self._with_refiners(fuse(ranked), k)
 
-    def full_text(self, words: list[str], depth: int) -> list[int]:
+    def full_text(self, words: list[str], depth: int, postings: int = MAX_POSTINGS) -> list[int]:
         """Returns rows by BM25 over the rarest of the words."""
-        chosen = self._affordable(words)
+        chosen = self._affordable(words, postings)
         if not chosen:
             return []
+        # What has ended or is of another scope stands in the index too: so many more are read.
         rows = self.store.execute(
-            "SELECT rowid FROM memory_text WHERE memory_text MATCH ? ORDER BY bm25(memory_text), rowid",
-            (" OR ".join(f'"{word}"' for word in chosen),),
-        )
-        found = []
-        for (ordinal,) in rows:
-            if ordinal in self._active:
-                found.append(ordinal)
-                if len(found) == depth:
-                    break
-        return found
+            "SELECT rowid, rank FROM memory_text WHERE memory_text MATCH ? ORDER BY rank LIMIT ?",
+            (" OR ".join(f'"{word}"' for word in chosen), depth + self._others),
+        ).fetchall()
+        found = [row for row, _ in sorted(rows, key=lambda r: (r[1], r[0])) if row in self._active]
+        return found[:depth]
 
     def nearest(self, prompt: str, depth: int) -> list[int]:
         """Returns rows by the best cosine with the prompt or one of its sentences."""
@@ -141,7 +145,9 @@ class Searcher:
             return []
         import numpy as np
 
-        parts = dict.fromkeys([prompt[:MAX_READ_CHARS], *sentences(prompt)[: MAX_QUERY_PARTS - 1]])
+        parts = dict.fromkeys([prompt[:MAX_READ_CHARS]])
+        if len(self._ordinals) <= MAX_ROWS_FOR_PARTS:
+            parts |= dict.fromkeys(sentences(prompt)[: MAX_QUERY_PARTS - 1])
         query = np.stack([np.frombuffer(self.embedder.embed(part), dtype="<f4") for part in parts])
         cosines = np.round((self._matrix @ query.T).max(axis=1), _COSINE_DIGITS)
         take = min(depth, len(cosines))
@@ -152,14 +158,14 @@ class Searcher:
         order = sorted(best.tolist(), key=lambda i: (-float(cosines[i]), i))[:take]
         return [self._ordinals[i] for i in order]
 
-    def _affordable(self, words: list[str]) -> list[str]:
+    def _affordable(self, words: list[str], postings: int) -> list[str]:
         counts = self._frequencies(words)
         costs = sorted((counts[word], place, word) for place, word in enumerate(words))
         chosen: list[str] = []
         total = 0
         for cost, _, word in costs:
             total += cost
-            if cost and (len(chosen) < MIN_TERMS or total <= MAX_POSTINGS):
+            if cost and (len(chosen) < MIN_TERMS or total <= postings):
                 chosen.append(word)
         return chosen
 
@@ -172,10 +178,7 @@ class Searcher:
         stems = self.store.execute("SELECT doc, term FROM query_stems ORDER BY doc").fetchall()
         counts = dict.fromkeys(words, 0)
         for place, term in stems:
-            row = self.store.execute(
-                "SELECT doc FROM memory_terms WHERE term = ?", (term,)
-            ).fetchone()
-            counts[words[place - 1]] = int(row[0]) if row else 0
+            counts[words[place - 1]] = self._documents.get(term, 0)
         return counts
 
     def _by_files(self, named: Iterable[str], depth: int) -> list[int]:
@@ -198,7 +201,7 @@ class Searcher:
         counts = self._frequencies(list(words))
         costs = sorted((counts[w], i, w) for i, w in enumerate(words))
         shared = [w for n, _, w in costs if n > 1][:HOP_TERMS]
-        return self.full_text(shared, depth)
+        return self.full_text(shared, depth, MAX_HOP_POSTINGS)
 
     def _with_refiners(self, found: list[Found], k: int) -> list[Found]:
         placed: dict[int, Found] = {}

@@ -126,8 +126,7 @@ def test_texts_that_say_nearly_the_same_are_capped():
     assert near_duplicates([*texts, other], 2) == ["m2", "m3", "m4"]
 
 
-def test_common_words_are_left_out_of_a_query_before_rare_ones(monkeypatch):
-    monkeypatch.setattr("orchestrator.memory.reference.retrieve.MAX_POSTINGS", 2)
-    monkeypatch.setattr("orchestrator.memory.reference.retrieve.MIN_TERMS", 1)
+def test_common_words_are_left_out_of_a_query_before_rare_ones():
     searcher = Searcher(store_of_topics(), "project", None, ("fts",))
-    assert searcher._affordable(["now", "invoices", "crew"]) == ["invoices", "crew"]
+    assert searcher._affordable(["now", "invoices", "crew"], 2) == ["invoices", "crew"]
+    assert searcher._affordable(["now"], 0) == ["now"]
