@@ -129,20 +129,20 @@ class ReferenceAdapter(BuiltinMemory):
         )
 
     def settle(self, deadline_s: int) -> ExtractionReport:
-        """Extracts from every captured session and decides on every candidate."""
+        """Extracts from every captured session, decides on every candidate, and makes the vectors."""
         if self._keeper is None:
             raise broken("step-in-order", "expected `open` before `settle`, found none")
         store = self._opened()
         tasks = drain(store, self._keeper, self._extractor, deadline_s)
+        if self._embedder:
+            embed_memories(store, self._embedder)
         return ExtractionReport(
             extractor=self._extractor.name, tasks=tasks, candidates=candidates(store)
         )
 
     def freeze(self) -> Snapshot:
-        """Makes the vectors, then opens the store again for reading alone."""
+        """Opens the store again, for reading alone."""
         store = self._opened()
-        if self._embedder:
-            embed_memories(store, self._embedder)
         store.execute("INSERT INTO memory_text(memory_text) VALUES ('optimize')")
         store.close()
         self._store = reopen_frozen(self._file)
