@@ -1,4 +1,4 @@
-"""One memory system on one history, by hand: `memtrial memory ingest|retrieve|dump|explain`.
+"""One memory system on one history, by hand: `memtrial memory ingest|retrieve|dump|explain|review`.
 
 Takes the system of an arm (--condition) through the life that it has in a trial, over the history of a task
 (--task) or of a file (--history), without engine and agent.
@@ -22,6 +22,7 @@ WORDS = {
     "retrieve": "ask the frozen store, and show what an agent would get",
     "dump": "show the whole store, or what it held at a time",
     "explain": "show, fact by fact, where it went",
+    "review": "let a person resolve what was held back, and log the time",
 }
 
 

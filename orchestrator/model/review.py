@@ -1,0 +1,53 @@
+"""The log of a person who resolved what a memory system held back: what, how, and how long it took. Pure.
+
+Its seconds are the maintenance time of an end-to-end arm; without such a log that time is unknown.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, Self
+
+from pydantic import Field, model_validator
+
+from orchestrator.model.base import Closed, Document, Sha256, Slug, UtcTime
+from orchestrator.model.lifecycle import Said
+
+
+class ReviewEntry(Closed):
+    """One held candidate and what a person made of it. Time in whole seconds, from shown to answered."""
+
+    candidate_id: Slug
+    text_sha256: Sha256
+    evidence_event_ids: tuple[Slug, ...]
+    action: Literal["promote", "reject"]
+    seconds_spent: int = Field(ge=0)
+    decided_at: UtcTime
+
+
+class ReviewLog(Document):
+    """A review of one frozen store by one person."""
+
+    condition_id: Slug
+    adapter: Slug
+    dump_sha256: Sha256
+    reviewer_kind: Literal["human"]
+    reviewer: Said
+    held: int = Field(ge=0)
+    entries: tuple[ReviewEntry, ...]
+    seconds_total: int = Field(ge=0)
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        ids = [entry.candidate_id for entry in self.entries]
+        if len(set(ids)) != len(ids):
+            raise ValueError("a candidate is resolved once")
+        if len(ids) > self.held:
+            raise ValueError("more candidates are resolved than were held")
+        if self.seconds_total != sum(entry.seconds_spent for entry in self.entries):
+            raise ValueError("seconds_total is the sum of the entries")
+        return self
+
+    @property
+    def open(self) -> int:
+        """How many held candidates wait still."""
+        return self.held - len(self.entries)

@@ -1,0 +1,98 @@
+"""Walks a person through what a memory system held back, with the time of each answer, resumable at any point.
+
+Shows candidates and nothing of the task: no prompt, no key. Writes through its caller after every answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Literal
+
+from orchestrator.core.canonical import sha256_hex
+from orchestrator.core.clock import monotonic_ms, utc_now_text
+from orchestrator.core.errors import IntegrityError
+from orchestrator.model.lifecycle import StoredMemory
+from orchestrator.model.review import ReviewEntry, ReviewLog
+from orchestrator.pipeline.byhand import Lived
+
+Answer = Literal["promote", "reject", "skip", "stop"]
+
+
+def begin(found: Lived, reviewer: str, earlier: ReviewLog | None) -> ReviewLog:
+    """Returns the log to go on with: the earlier one, or an empty one.
+
+    Raises:
+        IntegrityError: the earlier log is about another store.
+    """
+    dump = found.dump()
+    dump_sha256 = dump.digest_sha256()
+    if earlier is not None:
+        if (earlier.dump_sha256, earlier.condition_id) != (dump_sha256, found.condition.id):
+            raise IntegrityError(
+                "review-of-another-store",
+                f"review log: expected one of store {dump_sha256[:16]} under {found.condition.id}, "
+                f"found {earlier.dump_sha256[:16]} under {earlier.condition_id}",
+                hint="begin another log with --log FILE",
+            )
+        return earlier
+    return ReviewLog(
+        condition_id=found.condition.id,
+        adapter=found.condition.adapter,
+        dump_sha256=dump_sha256,
+        reviewer_kind="human",
+        reviewer=reviewer,
+        held=len(held(found)),
+        entries=(),
+        seconds_total=0,
+    )
+
+
+def held(found: Lived) -> tuple[StoredMemory, ...]:
+    """Returns what waits for a person, in the order of the store."""
+    return tuple(memory for memory in found.dump().memories if memory.status == "held")
+
+
+def walk(
+    found: Lived,
+    log: ReviewLog,
+    ask: Callable[[StoredMemory], Answer],
+    save: Callable[[ReviewLog], None],
+    now_ms: Callable[[], int] = monotonic_ms,
+) -> ReviewLog:
+    """Asks about every candidate that is open; returns the log at the end.
+
+    Args:
+        found: the life whose store is reviewed.
+        log: what was resolved before.
+        ask: shows a candidate and returns the answer; its time is what counts.
+        save: is called with the log after each answer that resolves something.
+        now_ms: milliseconds of a clock that never goes back.
+    """
+    resolved = {entry.candidate_id for entry in log.entries}
+    for memory in held(found):
+        if memory.memory_id in resolved:
+            continue
+        began = now_ms()
+        answer = ask(memory)
+        # Begun seconds count: an answer takes time, however quick.
+        seconds = -(-(now_ms() - began) // 1000)
+        if answer == "stop":
+            break
+        if answer == "skip":
+            continue
+        entry = ReviewEntry(
+            candidate_id=memory.memory_id,
+            text_sha256=sha256_hex(memory.text.encode()),
+            evidence_event_ids=memory.evidence_event_ids,
+            action=answer,
+            seconds_spent=seconds,
+            decided_at=utc_now_text(),
+        )
+        log = log.model_copy(
+            update={
+                "entries": (*log.entries, entry),
+                "seconds_total": log.seconds_total + seconds,
+            }
+        )
+        save(log)
+    return log
