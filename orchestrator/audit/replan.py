@@ -8,7 +8,7 @@ from orchestrator.core.canonical import sha256_hex
 from orchestrator.core.errors import Negative
 from orchestrator.ledger.blobs import BlobReader, BlobWithheld
 from orchestrator.model.base import Document
-from orchestrator.model.condition import CuratorLog
+from orchestrator.model.curation import parse_curator_log
 from orchestrator.model.plan import CuratedPin, Plan, TaskPin, Trial
 from orchestrator.model.source import parse_source
 from orchestrator.model.task import Brief, History, Key, Rehearsal, TaskCard
@@ -87,7 +87,7 @@ def _curated(pin: CuratedPin, blobs: BlobReader, withheld: list[str]) -> Curated
     _held(pin.file_sha256, blobs, withheld)
     if data is None:
         return pin
-    log = CuratorLog.parse_canonical(data, where=f"curator log of {pin.task_id}")
+    log = parse_curator_log(data, where=f"curator log of {pin.task_id}", canonical=True)
     return CuratedPin(
         task_id=log.task_id,
         file_sha256=log.final_file_sha256,

@@ -31,6 +31,7 @@ VERBS: dict[str, tuple[str, bool]] = {
     "verify": ("check a run's evidence, offline, and recompute what it shows", True),
     "tasks": ("list, show, validate, write or import tasks", True),
     "memory": ("try one memory system on one history, by hand", True),
+    "curate": ("keep a MEMORY.md by hand, episode by episode, under a clock", False),
     "pack": ("prove that every task of the pack measures memory, with scripted agents", False),
     "clean": ("remove what dead runs left in the engine", False),
     "audit": ("write one page for a security reviewer: who signed what, what was checked", False),

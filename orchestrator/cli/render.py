@@ -84,6 +84,12 @@ def note(value: str) -> None:
         print(printable(here(value), limit=None, lines=True), file=sys.stderr, flush=True)
 
 
+def clear_screen() -> None:
+    """Empties a terminal and what can be scrolled back to (ECMA-48 ED, and the 3J of xterm)."""
+    if sys.stdout.isatty():
+        print("\x1b[H\x1b[2J\x1b[3J", end="", flush=True)
+
+
 def document(value: object) -> None:
     """Prints one JSON document, in ASCII: exact, and no character of it reaches a terminal as a control."""
     text(json.dumps(value, indent=2, sort_keys=True, ensure_ascii=True))

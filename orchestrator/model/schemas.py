@@ -10,6 +10,7 @@ from orchestrator.model import (
     attack,
     bundle,
     condition,
+    curation,
     exchange,
     gateway,
     images,
@@ -41,7 +42,7 @@ PUBLISHED: tuple[type[BaseModel], ...] = (
     bundle.Withheld,
     condition.AddedConditions,
     condition.ConditionRegistry,
-    condition.CuratorLog,
+    curation.CurationSitting,
     exchange.SpendLine,
     exchange.TrafficLine,
     gateway.GatewaySetup,
@@ -97,6 +98,7 @@ def schema_files() -> dict[str, bytes]:
     """Returns the file name and bytes of every published schema."""
     schemas = {schema_name(document): document.model_json_schema() for document in PUBLISHED}
     schemas["source"] = source.SOURCE.json_schema()
+    schemas["curator-log"] = curation.CURATOR_LOG.json_schema()
     return {
         f"{name}.json": (
             json.dumps(schema, indent=2, sort_keys=True, ensure_ascii=False) + "\n"

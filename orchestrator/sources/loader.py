@@ -15,7 +15,8 @@ from orchestrator.core.files import read_confined, safe_relative
 from orchestrator.core.patchtext import touched_paths
 from orchestrator.core.pathglob import matches_any
 from orchestrator.core.places import added_conditions_path, data_root
-from orchestrator.model.condition import AddedConditions, ConditionRegistry, CuratorLog
+from orchestrator.model.condition import AddedConditions, ConditionRegistry
+from orchestrator.model.curation import CuratorLog, parse_curator_log
 from orchestrator.model.source import Source, parse_source
 from orchestrator.model.task import (
     Brief,
@@ -161,17 +162,44 @@ def load_curated(fixtures: Path, task_id: str) -> CuratedFile:
     """Loads a curated file and checks it against its log and against the history.
 
     Raises:
+        UsageError: there is no such task.
         DocumentError: file or log is missing or malformed, too long, or made from another history.
         IntegrityError: the file is not the one that the log closed.
     """
-    folder = fixtures / "curated" / task_id
+    return check_curated(fixtures / "curated" / task_id, load_history(fixtures, task_id))
+
+
+def load_history(fixtures: Path, task_id: str) -> History:
+    """Loads the timeline of a task and none of its other files: what a curator may see.
+
+    Raises:
+        UsageError: there is no such task.
+        DocumentError: its history is missing, malformed, or another task's.
+    """
+    known = list_tasks(fixtures)
+    if task_id not in known:
+        raise unknown_name("task", task_id, known, option="TASK; `memtrial tasks` lists them")
+    where = f"{task_id}/history.json"
+    history = History.parse(_read(fixtures / "tasks" / task_id, "history.json"), where=where)
+    if history.task_id != task_id:
+        raise _contradiction(
+            task_id, f"history.json: expected task {task_id}, found {history.task_id}"
+        )
+    return history
+
+
+def check_curated(folder: Path, history: History) -> CuratedFile:
+    """Reads MEMORY.md and its log from a folder and checks them against each other and the history.
+
+    Raises:
+        DocumentError: file or log is missing or malformed, too long, or made from another history.
+        IntegrityError: the file is not the one that the log closed.
+    """
+    task_id = history.task_id
     where = f"curated/{task_id}/curator-log.json"
     text = _read_text(folder, "MEMORY.md")
     raw = text.encode()
-    log = CuratorLog.parse(_read(folder, "curator-log.json"), where=where)
-    history = History.parse(
-        _read(fixtures / "tasks" / task_id, "history.json"), where=f"{task_id}/history.json"
-    )
+    log = parse_curator_log(_read(folder, "curator-log.json"), where=where)
     if log.task_id != task_id:
         raise _contradiction(task_id, f"{where}: expected task {task_id}, found {log.task_id}")
     if sha256_hex(raw) != log.final_file_sha256:

@@ -17,6 +17,7 @@ BROAD = {
     "images/verifier/boundary.py": 1,
 }
 MAY_START_PROCESSES = {
+    "orchestrator/cli/desk.py",
     "orchestrator/gateway/process.py",
     "orchestrator/sandbox/bootstrap.py",
     "orchestrator/sandbox/engine.py",
