@@ -26,8 +26,9 @@ SBOM = "sbom.cdx.json"
 TRUST_CONFIG = "trust/client-trust-config.json"
 WITHHELD = "withheld.json"
 BLOBS = "blobs/"
+AUDITS = "audits/"
 # What a seal writes and the next seal replaces. The record itself is never among them.
-MADE_BY_SEAL = ("attestations/", "proofs/", "records/", "sigstore/", "trust/")
+MADE_BY_SEAL = ("attestations/", AUDITS, "proofs/", "records/", "sigstore/", "trust/")
 
 # Names of this form are safe at a glance; any other is judged part by part.
 _PLAIN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*(?:/[A-Za-z0-9_][A-Za-z0-9._-]*)*")
@@ -43,6 +44,11 @@ def record_name(seq: int) -> str:
 def proof_name(seq: int) -> str:
     """Returns the name of a trial's inclusion proofs."""
     return f"proofs/{seq:04d}.json"
+
+
+def audit_name(seq: int) -> str:
+    """Returns the name of a trial's memory audit."""
+    return f"{AUDITS}{seq:04d}.json"
 
 
 def attestation_name(seq: int) -> str:

@@ -12,6 +12,7 @@ from functools import cached_property
 from typing import Literal, TypeVar
 
 from orchestrator.audit import opening, recheck
+from orchestrator.audit.contracts import check_memory
 from orchestrator.audit.opening import Opened
 from orchestrator.audit.recheck import Found
 from orchestrator.audit.regrade import regrade_all
@@ -35,6 +36,7 @@ _INNER = (
     "blobs",
     "plan",
     "verdicts",
+    "memory",
     "spending",
     "statements",
     "approval",
@@ -195,6 +197,7 @@ def _inner(opened: Opened, trust: Trust, book: _Book) -> Dossier | None:
     book.check("blobs", dossier, lambda d: recheck.check_blobs(opened, d))
     book.check("plan", dossier, lambda d: _plan(opened, d))
     book.check("verdicts", dossier, lambda d: _verdicts(opened, d))
+    book.check("memory", dossier, lambda d: check_memory(opened, d))
     spent = _spending(opened, dossier, book)
     both = _Composed(opened, dossier, spent) if dossier is not None and spent is not None else None
     book.check("statements", both, lambda c: recheck.check_statements(opened, c.value))

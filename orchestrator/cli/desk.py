@@ -79,7 +79,7 @@ class Terminal:
         """Prints the episode, speaker by speaker."""
         lines = [f"--- {place}, {episode.started_at} ---"]
         for event in episode.events:
-            who = event.role
+            who: str = event.role
             if event.tool is not None:
                 code = "" if event.tool.exit_code is None else f" (exit {event.tool.exit_code})"
                 who = f"tool {event.tool.name}{code}: {event.tool.input}\n"

@@ -6,10 +6,12 @@ from typing import Literal
 
 from pydantic import Field
 
+from orchestrator.model.attribution import Charge, ChargedTo, Failure, PathStage
 from orchestrator.model.base import Closed, Document, Sha256, Slug, Text
 from orchestrator.model.outcome import Outcome
 from orchestrator.model.resources import ArmResources, Resources
 from orchestrator.model.spending import ArmSpending, OwnUsage, RunSpending, Spending
+from orchestrator.model.trace import MemoryStatus
 from orchestrator.model.verdict import FailureReason
 
 
@@ -68,6 +70,33 @@ class ArmRow(Closed):
     spending: ArmSpending | None
 
 
+class ChargeCount(Closed):
+    """How many failed trials were charged to a stage and failure, or to none for one reason."""
+
+    to: ChargedTo
+    stage: PathStage | None
+    failure: Failure | None
+    count: int = Field(gt=0)
+
+
+class MemoryRow(Closed):
+    """Memory in one arm that has any: what failed trials are charged to, and how the contract was kept.
+
+    `helped` and `hurt` count trials against the same cell without memory; `compared` says how many have one.
+    """
+
+    agent: Slug
+    condition_id: Slug
+    failed: int = Field(ge=0)
+    charges: tuple[ChargeCount, ...]
+    verified: int = Field(ge=0)
+    contract_failures: int = Field(ge=0)
+    not_applicable: int = Field(ge=0)
+    compared: int = Field(ge=0)
+    helped: int = Field(ge=0)
+    hurt: int = Field(ge=0)
+
+
 class TrialRow(Closed):
     """One trial, with the reason in words."""
 
@@ -80,6 +109,8 @@ class TrialRow(Closed):
     outcome: Outcome | None
     failure_reason: FailureReason | None
     why: str
+    charge: Charge | None = None
+    memory_status: MemoryStatus | None = None
     memory_tokens: int | None
     verdict_sha256: Sha256 | None
     attempts: int = Field(ge=0)
@@ -101,6 +132,7 @@ class RunReport(Document):
     diagnostic: bool
     complete: bool
     arms: tuple[ArmRow, ...]
+    memory: tuple[MemoryRow, ...] = ()
     trials: tuple[TrialRow, ...]
     inadmissible_blocks: tuple[Block, ...]
     spending: RunSpending | None

@@ -17,6 +17,7 @@ from orchestrator.model import (
     isolation,
     lifecycle,
     memory,
+    memory_audit,
     plan,
     record,
     report,
@@ -25,6 +26,7 @@ from orchestrator.model import (
     source,
     statement,
     task,
+    trace,
     usage,
     validation,
     verdict,
@@ -84,6 +86,7 @@ PUBLISHED: tuple[type[BaseModel], ...] = (
     task.PassToPassList,
     task.RehearsalCard,
     task.TaskCard,
+    trace.MemoryTrace,
     usage.PriceTable,
     validation.ValidationReport,
     verdict.Acted,
@@ -98,6 +101,7 @@ def schema_files() -> dict[str, bytes]:
     """Returns the file name and bytes of every published schema."""
     schemas = {schema_name(document): document.model_json_schema() for document in PUBLISHED}
     schemas["source"] = source.SOURCE.json_schema()
+    schemas["memory-audit"] = memory_audit.audit_schema()
     schemas["curator-log"] = curation.CURATOR_LOG.json_schema()
     return {
         f"{name}.json": (

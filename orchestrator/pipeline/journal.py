@@ -99,6 +99,11 @@ class Journal:
         found = next(item for item in self._recorded[stage].artifacts if item.name == name)
         return self.blobs.get(found.sha256)
 
+    def found(self, stage: Stage, name: str) -> bytes | None:
+        """Returns a blob of a recorded stage by name; None if the stage kept none of that name."""
+        sha256s = [a.sha256 for a in self._recorded[stage].artifacts if a.name == name]
+        return self.blobs.get(sha256s[0]) if sha256s else None
+
     def step(self, stage: Stage, kind: type[D], run: Callable[[], D]) -> D:
         """Returns the recorded document of a stage, or runs the stage and records it."""
         recorded = self.recorded(stage, kind)

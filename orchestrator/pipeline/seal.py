@@ -39,6 +39,7 @@ from orchestrator.pipeline.dossier import (
     plan_inputs,
     read_dossier,
 )
+from orchestrator.pipeline.memory_audits import audits_of
 from orchestrator.sources.loader import load_curated, load_task
 
 
@@ -130,7 +131,7 @@ def seal_run(folder: Path, signer: Signer, inputs: Inputs) -> SealOutcome:
         proofs = _keep_earlier(folder, dossier)
         _clear(folder)
         files = _files(composed, dossier, card, signer, inputs)
-        for name, data in {**files, **proofs}.items():
+        for name, data in {**files, **proofs, **_audits(dossier, blobs)}.items():
             write_atomic(folder / name, data)
         count = _close(folder, card, signer.key)
         statements = sum(len(payloads) for payloads in composed.payloads.values())
@@ -246,6 +247,12 @@ def _files(
     if config is not None:
         files[layout.TRUST_CONFIG] = config
     return files
+
+
+def _audits(dossier: Dossier, blobs: BlobStore) -> dict[str, bytes]:
+    """Returns the memory audit of every graded trial of an arm with memory."""
+    made = audits_of(dossier, blobs)
+    return {layout.audit_name(seq): audit.canonical() for seq, audit in made.items() if audit}
 
 
 def _close(folder: Path, card: BundleCard, key: SigningKey) -> int:

@@ -8,12 +8,19 @@ from pathlib import Path
 from statistics import median_low
 from typing import Literal
 
-from orchestrator.core.errors import IntegrityError
+from orchestrator.core.errors import IntegrityError, unknown_name
 from orchestrator.core.words import counted
 from orchestrator.gateway.accounts import Accounts, read_accounts
 from orchestrator.ledger.blobs import BlobReader, BlobStore
 from orchestrator.ledger.chain import read_entries
-from orchestrator.ledger.history import RunRecord, TrialRecord, nothing_recorded, replay
+from orchestrator.ledger.history import (
+    AttemptRecord,
+    RunRecord,
+    TrialRecord,
+    nothing_recorded,
+    replay,
+)
+from orchestrator.model.attribution import Charge
 from orchestrator.model.memory import Injection
 from orchestrator.model.outcome import Outcome
 from orchestrator.model.plan import Plan, Trial
@@ -28,9 +35,11 @@ from orchestrator.model.report import (
     TrialRow,
 )
 from orchestrator.model.resources import add_up
+from orchestrator.model.trace import TRACE, MemoryTrace
 from orchestrator.model.verdict import MEMORY_REASONS, FailureReason, Tally, Verdict
 from orchestrator.report.check import check_blobs
 from orchestrator.report.explain import NOT_RUN, why
+from orchestrator.report.memory import Told, charges_of, memory_rows
 from orchestrator.report.spending import (
     TrialSpending,
     arm_spending,
@@ -47,6 +56,7 @@ class Graded:
     record: TrialRecord
     verdict: Verdict | None
     injection: Injection | None
+    trace: MemoryTrace | None = None
     dropped: bool = False
     spent: TrialSpending | None = None
 
@@ -90,6 +100,23 @@ def _optional(path: Path) -> bytes | None:
     return path.read_bytes() if path.is_file() else None
 
 
+def read_trial(folder: Path, key: str) -> tuple[TrialRow, MemoryTrace | None]:
+    """Returns the row of one trial and where its facts went.
+
+    Raises:
+        UsageError: the plan has no such trial.
+        IntegrityError: plan, ledger and blobs do not belong together.
+    """
+    report = build_report(folder)
+    rows = {row.trial: row for row in report.trials}
+    if key not in rows:
+        raise unknown_name("trial", key, rows, option="--explain; the report lists them")
+    entries, _, _ = read_entries(folder / "ledger.jsonl")
+    attempt = replay(entries).trial(key).graded
+    blobs = BlobStore(folder / "blobs")
+    return rows[key], _trace(key, attempt, blobs) if attempt else None
+
+
 def check_plan(plan: Plan, run: RunRecord) -> None:
     """Refuses a plan that is not the one that a record began with."""
     if run.started is None or run.started.plan_sha256 != plan.digest_sha256():
@@ -123,6 +150,13 @@ def report_of(
             for trial in sorted(plan.trials, key=lambda t: t.key)
         ]
     )
+    told = [
+        Told(item.trial, item.verdict, item.trace)
+        for item in graded
+        if item.verdict is not None and not item.dropped
+    ]
+    charges = charges_of(told)
+    arms = [(agent.name, c.id) for agent in plan.agents for c in plan.conditions]
     return RunReport(
         run_id=run.started.run_id,
         plan_sha256=run.started.plan_sha256,
@@ -132,7 +166,8 @@ def report_of(
         diagnostic=plan.diagnostic,
         complete=all(item.record.final is not None for item in graded),
         arms=_arms(plan, graded),
-        trials=tuple(_row(item) for item in graded),
+        memory=memory_rows(told, charges, arms),
+        trials=tuple(_row(item, charges.get(item.trial.key)) for item in graded),
         inadmissible_blocks=blocks,
         spending=run_spending(plan, spent, accounts),
         wall_ms=sum(end.wall_ms for end in run.ended),
@@ -191,7 +226,22 @@ def _graded(trial: Trial, run: RunRecord, blobs: BlobReader) -> Graded:
             f"{trial.key}: expected its own verdict, found one of {'/'.join(map(str, named))}",
             hint="restore the results folder from a copy",
         )
-    return Graded(trial, record, verdict, injection)
+    return Graded(trial, record, verdict, injection, _trace(trial.key, attempt, blobs))
+
+
+def _trace(key: str, attempt: AttemptRecord, blobs: BlobReader) -> MemoryTrace | None:
+    """Reads where the facts went; None for an arm without memory, and where nothing was graded."""
+    named = [a for a in attempt.stages[Stage.GRADE].artifacts if a.name == TRACE]
+    if not named:
+        return None
+    trace = MemoryTrace.parse_canonical(blobs.get(named[0].sha256), where=f"memory trace of {key}")
+    if trace.trial != key:
+        raise IntegrityError(
+            "trace-mismatch",
+            f"{key}: expected its own memory trace, found that of {trace.trial}",
+            hint="restore the results folder from a copy",
+        )
+    return trace
 
 
 def _admitted(found: list[Graded]) -> tuple[list[Graded], tuple[Block, ...]]:
@@ -256,7 +306,7 @@ def _counts(reasons: dict[FailureReason, int]) -> tuple[ReasonCount, ...]:
     return tuple(ReasonCount(reason=reason, count=reasons[reason]) for reason in sorted(reasons))
 
 
-def _row(item: Graded) -> TrialRow:
+def _row(item: Graded, charge: Charge | None) -> TrialRow:
     verdict = item.verdict
     last = item.last
     return TrialRow(
@@ -269,6 +319,8 @@ def _row(item: Graded) -> TrialRow:
         outcome=last.outcome if last else None,
         failure_reason=verdict.failure_reason if verdict else None,
         why=why(verdict) if verdict else (last.error if last and last.error else NOT_RUN),
+        charge=charge,
+        memory_status=item.trace.status if item.trace and not item.dropped else None,
         memory_tokens=item.injection.tokens if item.injection else None,
         verdict_sha256=verdict.digest_sha256() if verdict else None,
         attempts=len(item.record.attempts),

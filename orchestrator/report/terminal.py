@@ -12,6 +12,7 @@ from orchestrator.core.printable import printable
 from orchestrator.model.outcome import Outcome
 from orchestrator.model.report import ArmRow, Count, RunReport
 from orchestrator.report.bill import render_spending
+from orchestrator.report.charges import render_charges
 from orchestrator.report.explain import NOT_RUN
 
 HEADERS = ("agent", "condition", "resolved", "F2P", "memory F2P", "P2P", "memory tokens", "wall s")
@@ -131,6 +132,7 @@ def render_report(report: RunReport, width: int | None = None) -> str:
     parts = [render_table(report, width)]
     sections = (
         _trials_to_look_at(report),
+        render_charges(report),
         render_outcomes(report),
         render_blocks(report),
         render_resources(report),

@@ -8,14 +8,13 @@ delivered (missing_memory), or although all facts were delivered (ignored_memory
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 
 from orchestrator.core.canonical import sha256_hex
 from orchestrator.core.errors import IntegrityError
 from orchestrator.model.memory import Injection
 from orchestrator.model.plan import Trial
-from orchestrator.model.task import Brief, GoldFact, Key, PassToPass, StaleFact
+from orchestrator.model.task import Brief, Key, PassToPass
 from orchestrator.model.verdict import (
     Acted,
     FailureReason,
@@ -25,6 +24,7 @@ from orchestrator.model.verdict import (
     Verdict,
     Violation,
 )
+from orchestrator.scoring.matching import holds, occurs_in
 from orchestrator.scoring.patch import checked_lines, path_violations, pattern_violations
 
 PATH_RULES = frozenset(
@@ -43,9 +43,6 @@ CONTRADICTIONS = frozenset({"seal", "unexpected_tests"})
 
 # A hostile diff must not make the verdict huge; the flags are derived from all of them.
 MAX_VIOLATIONS = 200
-
-# What a fact is looked for in; no budget that makes sense injects more.
-MAX_MATCHED_CHARACTERS = 1_000_000
 
 
 def tally(expected: tuple[PassToPass, ...], report: TestReport) -> Tally:
@@ -193,33 +190,17 @@ def _tallies(key: Key, base: TestReport, hidden: TestReport) -> tuple[Tally, Tal
 def _facts(key: Key, injection: Injection) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Returns the gold facts that the injected text holds, and those that it does not."""
     facts = key.card.gold_facts
-    delivered = tuple(fact.id for fact in facts if _matches(fact, injection.text))
+    delivered = tuple(fact.id for fact in facts if holds(fact, injection.text))
     return delivered, tuple(fact.id for fact in facts if fact.id not in delivered)
-
-
-def _matches(fact: GoldFact | StaleFact, text: str) -> bool:
-    """Whether all matchers occur; a fact that is wrapped over lines counts like one that is not."""
-    text = text[:MAX_MATCHED_CHARACTERS]
-    readings = (text, " ".join(text.split()))
-    return bool(text) and all(
-        any(re.search(pattern, reading, re.IGNORECASE) for reading in readings)
-        for pattern in fact.matchers
-    )
 
 
 def _followed_stale(key: Key, diff: bytes, injection: Injection) -> bool:
     """Whether the diff's added lines hold a superseded value that the injected memory had brought up."""
     lines, _ = checked_lines(diff)
     return any(
-        _matches(fact, injection.text)
-        and all(_occurs_in(pattern, lines) for pattern in fact.matchers)
+        holds(fact, injection.text) and all(occurs_in(pattern, lines) for pattern in fact.matchers)
         for fact in key.card.stale_facts
     )
-
-
-def _occurs_in(pattern: str, lines: list[str]) -> bool:
-    # Line by line, so that a matcher's cost is bounded by the length of a line.
-    return any(re.search(pattern, line, re.IGNORECASE) for line in lines)
 
 
 def _reason(

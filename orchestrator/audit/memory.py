@@ -1,0 +1,118 @@
+"""The verifier of memory audits: recomputes hashes, derives counts, and compares with what was injected.
+
+Reads a bundle's audits beside its record. A contract that a memory system broke is a finding about its arm and
+is told; an audit that does not follow from the record is a refusal.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from orchestrator.core.canonical import sha256_hex
+from orchestrator.core.errors import MemtrialError, Negative
+from orchestrator.model.memory import Injection, Remembered
+from orchestrator.model.memory_audit import (
+    MemoryAudit,
+    NotApplicable,
+    counts_of,
+    hashes_of,
+    parse_audit,
+)
+from orchestrator.model.trace import MemoryStatus
+
+
+@dataclass(frozen=True, slots=True)
+class AuditFacts:
+    """What the record says of a trial, for comparison. `applies`: its arm has a memory system."""
+
+    plan_sha256: str
+    trial: str
+    applies: bool
+    remembered: Remembered
+    injection: Injection
+
+
+def verify_audit(data: bytes, facts: AuditFacts, *, where: str) -> MemoryStatus:
+    """Verifies the bytes of one audit against the record.
+
+    Returns:
+        The status of the memory contract in this trial.
+
+    Raises:
+        DocumentError: an unsupported version, an unknown field, or bytes that are not canonical.
+        Negative: hashes, counts or entries that do not follow from the record.
+    """
+    audit = parse_audit(data, where=where)
+    _same(where, "trial", facts.trial, audit.trial)
+    _same(where, "condition", facts.injection.condition_id, audit.condition_id)
+    _same(where, "plan", facts.plan_sha256, audit.plan_sha256)
+    _same(where, "injection", facts.injection.digest_sha256(), audit.injection_sha256)
+    if isinstance(audit, NotApplicable):
+        _same(where, "memory system", facts.applies, False)
+        return audit.status
+    _same(where, "memory system", facts.applies, True)
+    _check_hashes(audit, where)
+    _check_counts(audit, where)
+    _check_entries(audit, where)
+    _check_injected(audit, facts, where)
+    _check_failure(audit, facts, where)
+    return audit.status
+
+
+def _check_hashes(audit: MemoryAudit, where: str) -> None:
+    for name, value in hashes_of(audit).items():
+        _same(where, name, value, getattr(audit, name))
+
+
+def _check_counts(audit: MemoryAudit, where: str) -> None:
+    counts, precision, recall = counts_of(audit)
+    for name, value in counts:
+        _same(where, f"count {name}", value, getattr(audit.counts, name))
+    _same(where, "citation_precision", precision, audit.citation_precision)
+    _same(where, "citation_recall", recall, audit.citation_recall)
+
+
+def _check_entries(audit: MemoryAudit, where: str) -> None:
+    """Every candidate is selected or dropped once, ranks run from 1, used ones were injected."""
+    ids = [candidate.memory_id for candidate in audit.candidates]
+    told = [*audit.selected, *(drop.memory_id for drop in audit.dropped)]
+    _same(where, "ranks", list(range(1, len(ids) + 1)), [c.rank for c in audit.candidates])
+    if not audit.runtime_contract_failure:
+        _same(where, "selected and dropped", sorted(ids), sorted(told))
+    _same(where, "used outside the injection", [], sorted(set(audit.used) - set(audit.injected)))
+    for helped, hurt in ((audit.memory_helped, audit.memory_hurt),):
+        if (helped and not audit.resolved) or (hurt and audit.resolved) or (helped and hurt):
+            raise _refuse(where, "memory_helped and memory_hurt that fit the verdict", "others")
+
+
+def _check_injected(audit: MemoryAudit, facts: AuditFacts, where: str) -> None:
+    injection = facts.injection
+    included = tuple(item.item_id for item in injection.included)
+    dropped = tuple((item.item_id, item.reason) for item in injection.dropped)
+    _same(where, "injected", included, audit.injected)
+    _same(where, "selected", included, audit.selected)
+    _same(where, "dropped", dropped, tuple((d.memory_id, d.reason) for d in audit.dropped))
+    _same(where, "injected text", sha256_hex(injection.text.encode()), audit.injected_text_sha256)
+    _same(where, "prompt", injection.prompt_sha256, audit.prompt_sha256)
+    found = (audit.budget.unit, audit.budget.max_tokens, audit.budget.tokens)
+    _same(where, "budget", (injection.unit, injection.max_tokens, injection.tokens), found)
+    expected = [(i.item_id, sha256_hex(i.text.encode())) for i in facts.remembered.items]
+    _same(where, "candidates", expected, [(c.memory_id, c.text_sha256) for c in audit.candidates])
+
+
+def _check_failure(audit: MemoryAudit, facts: AuditFacts, where: str) -> None:
+    broken = facts.remembered.failure is not None
+    _same(where, "runtime_contract_failure", broken, audit.runtime_contract_failure)
+
+
+def _same(where: str, what: str, expected: object, found: object) -> None:
+    if expected != found:
+        raise _refuse(where, f"{what} {expected!r}", repr(found))
+
+
+def _refuse(where: str, expected: str, found: str) -> MemtrialError:
+    return Negative(
+        "memory-audit-differs",
+        f"{where}: expected {expected[:300]}, found {found[:300]}",
+        hint="the audit does not follow from the record: do not rely on what it says of memory",
+    )

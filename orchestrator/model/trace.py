@@ -1,0 +1,113 @@
+"""Where each fact of the answer key went, stage by stage, in one trial: made by graders, from recorded documents.
+
+Pure documents. A trace names ids and counts, never a text of the key. What a system hides is `hidden`, never
+guessed. Attribution and the assessment of an audit follow from it without the key.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from orchestrator.model.base import Closed, Document, Sha256, Slug, Text
+from orchestrator.model.lifecycle import ContractFailure, DropReason, Observed
+
+TRACE = "memory-trace"
+"""The name of a trace among the artifacts of a trial's grade."""
+
+MemoryStatus = Literal["verified", "contract_failure", "not_applicable"]
+"""What is known of the memory contract in one trial; told beside the verdict and never merged with it."""
+
+
+class CandidateSeen(Closed):
+    """A candidate that holds the fact, and what became of it."""
+
+    candidate_id: Slug
+    decision: Literal["promote", "hold", "reject"]
+    rule: Slug
+    own_scope: bool
+    memory_id: Slug | None = None
+
+
+class MemorySeen(Closed):
+    """A stored memory that holds the fact."""
+
+    memory_id: Slug
+    status: Literal["active", "superseded", "held"]
+    own_scope: bool
+
+
+class DropSeen(Closed):
+    """A ranked item that holds the fact and was not compiled."""
+
+    item_id: Slug
+    reason: DropReason
+
+
+class StaleSeen(Closed):
+    """A superseded value that is the counterpart of a fact. `linked`: the store knows that the two conflict."""
+
+    stale_id: Slug
+    active: tuple[Slug, ...]
+    included: tuple[Slug, ...]
+    linked: bool
+    followed: bool
+
+
+class FactTrace(Closed):
+    """One fact on its way. Lists hold the ids of what carries it at each stage, in the stage's own order.
+
+    `captured` are supporting events that were captured, `survived` says whether they still hold the fact together.
+    `unsupported` are active memories in the fact's place that rest on no event that says so.
+    """
+
+    fact_id: Slug
+    supporting: tuple[Slug, ...]
+    captured: tuple[Slug, ...]
+    survived: bool
+    candidates: tuple[CandidateSeen, ...]
+    memories: tuple[MemorySeen, ...]
+    unsupported: tuple[Slug, ...]
+    stale: tuple[StaleSeen, ...]
+    ranked: tuple[Slug, ...]
+    included: tuple[Slug, ...]
+    dropped: tuple[DropSeen, ...]
+    delivered: bool
+
+
+class MemoryTrace(Document):
+    """The facts of one trial, and how crowded the ranking was. `clusters` counts distinct items of it.
+
+    `extracts` says whether the system proposes candidates at all; one that keeps raw events does not.
+    """
+
+    trial: Text
+    remembered_sha256: Sha256
+    injection_sha256: Sha256
+    key_sha256: Sha256
+    information: Literal["none", "raw", "curated", "gold"] | None
+    shows: tuple[Observed, ...]
+    extracts: bool
+    k: int = Field(ge=0)
+    ranked: int = Field(ge=0)
+    clusters: int = Field(ge=0)
+    facts: tuple[FactTrace, ...]
+    stale_included: tuple[Slug, ...]
+    stale_followed: tuple[Slug, ...]
+    cited: tuple[Slug, ...]
+    failure: ContractFailure | None = None
+
+    @property
+    def applies(self) -> bool:
+        """Whether the arm has a memory system; one that broke before it said what it is has one."""
+        return self.information in {"raw", "gold"} or (
+            self.information is None and self.failure is not None
+        )
+
+    @property
+    def status(self) -> MemoryStatus:
+        """The status of the memory contract."""
+        if not self.applies:
+            return "not_applicable"
+        return "contract_failure" if self.failure is not None else "verified"

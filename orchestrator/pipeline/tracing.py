@@ -1,0 +1,85 @@
+"""Makes the trace of a trial from its recorded documents, for its grade and for its verification.
+
+One function, so that a stranger recomputes what the grade recorded. Reads blobs through its caller.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from orchestrator.memory.sessions import PROJECT
+from orchestrator.model.base import Document
+from orchestrator.model.condition import Condition
+from orchestrator.model.lifecycle import (
+    MAX_K,
+    CaptureReports,
+    Description,
+    ExtractionReport,
+    Ranked,
+    StoreDump,
+)
+from orchestrator.model.memory import Injection, Remembered
+from orchestrator.model.task import History, Key
+from orchestrator.model.trace import MemoryTrace
+from orchestrator.scoring.trace import Seen, Stages, trace_of
+
+D = TypeVar("D", bound=Document)
+Read = Callable[[str], bytes | None]
+
+
+def is_traced(condition: Condition) -> bool:
+    """Whether the trials of an arm have a trace: all but those without memory."""
+    return condition.adapter != "none"
+
+
+def trace_trial(
+    trial: str,
+    condition: Condition,
+    *,
+    history: History,
+    key: Key,
+    read: Read,
+    remembered: Remembered,
+    injection: Injection,
+    diff: bytes,
+    output: bytes,
+) -> MemoryTrace:
+    """Follows the facts of a trial through its recorded stages.
+
+    Args:
+        trial: its key.
+        condition: its arm.
+        history: of the task.
+        key: of the task.
+        read: gives an artifact of stage `remember` by name; None if the life did not get that far.
+        remembered: the stage's document.
+        injection: what was put before the agent.
+        diff: the agent's change.
+        output: the agent's transcript.
+    """
+
+    def document(name: str, kind: type[D]) -> D | None:
+        data = read(name)
+        return None if data is None else kind.parse_canonical(data, where=f"{trial} {name}")
+
+    return trace_of(
+        Stages(
+            remembered=remembered,
+            description=document("description", Description),
+            captures=document("captures", CaptureReports),
+            extraction=document("extraction", ExtractionReport),
+            dump=document("dump", StoreDump),
+            ranked=document("ranked", Ranked),
+        ),
+        Seen(
+            trial=trial,
+            history=history,
+            key=key,
+            injection=injection,
+            diff=diff,
+            output=output,
+            scope=PROJECT,
+            k=condition.retrieve_k or MAX_K,
+        ),
+    )
