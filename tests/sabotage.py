@@ -43,6 +43,7 @@ from orchestrator.model.lifecycle import (
     StoreDump,
     StoreLink,
 )
+from orchestrator.model.memory import Injection, Remembered
 from orchestrator.model.plan import Plan, Trial
 from orchestrator.model.task import FollowerFact, GoldFact, Rehearsal, StaleFact
 from orchestrator.model.trace import MemoryTrace
@@ -324,8 +325,9 @@ class Planted(BuiltinMemory):
 
     def _distractors(self) -> list[tuple[str, str]]:
         """Events that say no part of any fact."""
-        facts = (*self._key.card.gold_facts, *self._key.card.stale_facts)
-        patterns = [pattern for fact in facts for pattern in fact.matchers]
+        card = self._key.card
+        patterns = [p for fact in card.gold_facts for p in fact.matchers]
+        patterns += [p for fact in card.stale_facts for p in fact.matchers]
         return [
             (event, text)
             for event, text in self._texts.events.items()
@@ -436,6 +438,8 @@ class Rehearsed:
     resolved: bool
     trace: MemoryTrace
     verdict: Verdict
+    remembered: Remembered
+    injection: Injection
 
     def charged(self, oracle: bool | None) -> Charge:
         """Charges it."""
@@ -481,6 +485,8 @@ def rehearsed(task: LoadedTask, condition_id: str, counter: TokenCounter) -> Reh
         resolved=patch == task.rehearsal.reference_patch,
         trace=trace,
         verdict=_verdict(task, condition_id, patch),
+        remembered=remembered,
+        injection=injection,
     )
 
 
