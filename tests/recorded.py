@@ -158,6 +158,13 @@ class PlayedSandbox:
                 (test.id, good or (half and test.group == "capability"))
                 for test in task.key.card.fail_to_pass
             ]
+            apart = set(task.key.apart)
+            tests += [
+                (test.id, True)
+                for test in task.key.pass_to_pass
+                if test.id in apart
+                for _ in range(test.n)
+            ]
         return VerifyOutcome(
             compiled=True,
             compile_error=None,

@@ -10,6 +10,7 @@ import argparse
 import re
 import shlex
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from orchestrator.cli import render
 from orchestrator.cli.arguments import one_of
@@ -18,6 +19,9 @@ from orchestrator.cli.plan_caps import add_caps, caps_from
 from orchestrator.core.errors import UsageError
 from orchestrator.core.words import counted
 from orchestrator.pipeline.options import PlanRequest
+
+if TYPE_CHECKING:
+    from orchestrator.model.plan import Plan
 
 # The pattern of model.base.Slug, which `--help` must not load.
 NAMESPACE = re.compile(r"[a-z0-9][a-z0-9._-]{0,79}")
@@ -204,6 +208,7 @@ def check_out(out: Path) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Makes, checks and writes the plan."""
     from orchestrator.core.files import write_atomic
+    from orchestrator.model.attribution import ORACLE_CONDITION
     from orchestrator.model.symmetry import PARTS
     from orchestrator.pipeline.setup import make_plan
 
@@ -231,6 +236,7 @@ def run(arguments: argparse.Namespace) -> int:
             "arms": len(plan.arms),
             "equal_across_conditions": list(PARTS),
         },
+        "oracle_arm_missing": lacks_oracle(plan),
         "dry_run": bool(arguments.dry_run),
     }
     if not arguments.dry_run:
@@ -248,9 +254,29 @@ def run(arguments: argparse.Namespace) -> int:
     render.row(
         f"symmetry: equal {', '.join(PARTS)} in {counted(len(plan.conditions), 'condition')} of each task"
     )
+    if summary["oracle_arm_missing"]:
+        render.row(
+            f"without {ORACLE_CONDITION} nothing tells a reader that fails from a task that is too hard; to have it: {_with_oracle(plan, arguments)}"
+        )
     render.text(f"plan sha256 {plan.digest_sha256()}")
     render.text(f"next: memtrial {_next(arguments)}")
     return 0
+
+
+def lacks_oracle(plan: Plan) -> bool:
+    """Tells whether a plan has arms with memory and not the arm that their readers are judged by."""
+    from orchestrator.model.attribution import ORACLE_CONDITION
+
+    ids = {condition.id for condition in plan.conditions}
+    return any(c.budget for c in plan.conditions) and ORACLE_CONDITION not in ids
+
+
+def _with_oracle(plan: Plan, arguments: argparse.Namespace) -> str:
+    from orchestrator.model.attribution import ORACLE_CONDITION
+
+    named = {} if arguments.condition else {c.id: None for c in plan.conditions}
+    added = [word for name in [*named, ORACLE_CONDITION] for word in ("--condition", name)]
+    return "`memtrial " + shlex.join(["plan", *arguments.words, *added]) + "`"
 
 
 def _next(arguments: argparse.Namespace) -> str:

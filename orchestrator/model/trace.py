@@ -79,7 +79,8 @@ class FactTrace(Closed):
 class MemoryTrace(Document):
     """The facts of one trial, and how crowded the ranking was. `clusters` counts distinct items of it.
 
-    `extracts` says whether the system proposes candidates at all; one that keeps raw events does not.
+    `extracts` says whether the system proposes candidates at all; one that keeps raw events does not. `stages`
+    are those that the registry names for the arm; none stands for all.
     """
 
     trial: Text
@@ -89,6 +90,7 @@ class MemoryTrace(Document):
     information: Literal["none", "raw", "curated", "gold"] | None
     shows: tuple[Observed, ...]
     extracts: bool
+    stages: tuple[Slug, ...] = ()
     k: int = Field(ge=0)
     ranked: int = Field(ge=0)
     clusters: int = Field(ge=0)
@@ -97,6 +99,10 @@ class MemoryTrace(Document):
     stale_followed: tuple[Slug, ...]
     cited: tuple[Slug, ...]
     failure: ContractFailure | None = None
+
+    def has(self, stage: str) -> bool:
+        """Whether the arm has a stage that could fail."""
+        return not self.stages or stage in self.stages
 
     @property
     def applies(self) -> bool:

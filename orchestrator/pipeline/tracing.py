@@ -81,5 +81,6 @@ def trace_trial(
             output=output,
             scope=PROJECT,
             k=condition.retrieve_k or MAX_K,
+            stages=condition.stages,
         ),
     )

@@ -156,7 +156,8 @@ def rungs_of(trace: MemoryTrace, fact: FactTrace) -> list[_Rung]:
     """Returns what each stage before the reader did to a fact, in order."""
     if fact.delivered:
         kept = [_Rung(stage, "kept") for stage in STAGES[:-1]]
-        spoilt = _spoilt(fact) if any(stale.followed for stale in fact.stale) else None
+        followed = any(stale.followed for stale in fact.stale)
+        spoilt = _spoilt(trace, fact) if followed else None
         if spoilt is not None:
             kept[STAGES.index(PathStage.CONSOLIDATION)] = spoilt
         return kept
@@ -254,7 +255,7 @@ def _consolidation(trace: MemoryTrace, fact: FactTrace) -> _Rung:
     if Observed.STORE not in trace.shows:
         return _Rung(stage, "hidden")
     if any(m.status == "active" and m.own_scope for m in fact.memories):
-        return _spoilt(fact) or _Rung(stage, "kept")
+        return _spoilt(trace, fact) or _Rung(stage, "kept")
     old = [memory_id for stale in fact.stale for memory_id in stale.active]
     inactive = [m.memory_id for m in fact.memories]
     told = f"no active memory holds {fact.fact_id}"
@@ -271,10 +272,13 @@ def _consolidation(trace: MemoryTrace, fact: FactTrace) -> _Rung:
     )
 
 
-def _spoilt(fact: FactTrace) -> _Rung | None:
-    """The new value is active and the old one too, and the old one went to the agent."""
+def _spoilt(trace: MemoryTrace, fact: FactTrace) -> _Rung | None:
+    """The new value is active and the old one too, and the old one went to the agent.
+
+    A system that keeps raw events as they are has no stage that could have noticed.
+    """
     for stale in fact.stale:
-        if stale.included:
+        if stale.included and trace.has(PathStage.CONSOLIDATION.value):
             old = ", ".join(stale.included)
             new = ", ".join(memory.memory_id for memory in fact.memories)
             failure = (

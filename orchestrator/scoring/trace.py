@@ -61,7 +61,7 @@ class Stages:
 class Seen:
     """What else a trace is made from: the task's documents, and what the agent did.
 
-    `scope` is the query's, `k` the most items that it asked for.
+    `scope` is the query's, `k` the most items that it asked for, `stages` those of the arm by the registry.
     """
 
     trial: str
@@ -72,6 +72,7 @@ class Seen:
     output: bytes
     scope: str
     k: int
+    stages: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +107,7 @@ def trace_of(stages: Stages, seen: Seen) -> MemoryTrace:
         k=seen.k,
         ranked=len(ranked),
         clusters=clusters(item.text for item in ranked),
+        stages=seen.stages,
         facts=tuple(follow.fact(fact) for fact in seen.key.card.gold_facts),
         stale_included=tuple(s.id for s in stale if holds(s, seen.injection.text)),
         stale_followed=tuple(s.id for s in stale if follow.followed(s)),

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from orchestrator.model.attribution import STAGE_OF, Charge, Failure, PathStage
+from orchestrator.core.places import fixtures_root
+from orchestrator.model.attribution import (
+    CONTROL_CONDITION,
+    ORACLE_CONDITION,
+    STAGE_OF,
+    Charge,
+    Failure,
+    PathStage,
+)
 from orchestrator.model.lifecycle import ContractFailure, Observed, Step
 from orchestrator.model.trace import (
     CandidateSeen,
@@ -16,6 +24,7 @@ from orchestrator.model.trace import (
 )
 from orchestrator.model.verdict import FailureReason, Tally, Verdict, Violation
 from orchestrator.scoring.attribution import charge
+from orchestrator.sources.loader import load_conditions
 from tests.unit.pipeline.test_verdict_rules import GOOD
 
 NONE_PASSED = Tally(expected=1, passed=0, missing=("m",))
@@ -288,6 +297,28 @@ def test_a_charge_names_one_stage_and_one_failure_that_belong_together():
     ):
         with pytest.raises(ValueError, match=r"given exactly|no failure of"):
             Charge.model_validate({"evidence": ("x",), **wrong}, strict=False)
+
+
+def test_a_store_that_never_consolidates_is_not_blamed_for_old_values():
+    raw = ("capture", "retrieval", "context_compilation", "reader_use")
+    found = charge(
+        trace(fact(ranked=(), stale=(OLD,)), extracts=False, stages=raw), failed(), oracle=True
+    )
+    assert found.failure is Failure.RELEVANT_MEMORY_MISSING
+
+
+def test_the_registry_publishes_the_same_stages_and_failures():
+    registry = load_conditions(fixtures_root())
+    published = {
+        failure: entry.stage for entry in registry.failure_stages for failure in entry.failures
+    }
+    assert published == {failure.value: stage.value for failure, stage in STAGE_OF.items()}
+    assert [entry.stage for entry in registry.failure_stages] == [s.value for s in PathStage]
+
+
+def test_the_arms_that_attribution_compares_with_are_in_the_registry():
+    ids = {condition.id for condition in load_conditions(fixtures_root()).conditions}
+    assert {ORACLE_CONDITION, CONTROL_CONDITION} <= ids
 
 
 def test_every_failure_belongs_to_a_stage():
