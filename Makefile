@@ -1,6 +1,6 @@
 # Thin targets: each calls one command. `make` alone prints this list.
 .DEFAULT_GOAL := help
-.PHONY: help setup engine images smoke test lint check pack proof-languages bench clean schemas wheel proof-leakscan proof-evidence proof-interop proof-pythons bench-gateway fuzz-gateway proof-hostile-neighbours proof-tasks proof-reference
+.PHONY: help setup engine images smoke test lint check pack proof-languages bench clean schemas wheel proof-leakscan proof-evidence proof-interop proof-pythons bench-gateway fuzz-gateway proof-hostile-neighbours proof-tasks proof-reference proof-attribution proof-ladder
 MEMTRIAL := .venv/bin/memtrial
 PYTHON_VENV := .venv/bin/python
 export PYTHONDONTWRITEBYTECODE := 1
@@ -74,6 +74,12 @@ proof-hostile-neighbours: setup ## Prove that hostile trials change no verdict b
 proof-reference: setup ## Prove what the reference pipeline finds on the pack and what it costs; writes results/proofs
 	@$(PYTHON_VENV) -m bench.retrieval
 	@$(PYTHON_VENV) -m bench.memory
+proof-attribution: setup ## Prove that planted faults are charged to their stages, over the pack and in containers; writes results/proofs
+	@$(MEMTRIAL) images > /dev/null
+	@$(PYTHON_VENV) -m bench.attribution
+
+proof-ladder: setup ## Print how far the follower gets with each kind of memory over the pack; writes results/proofs
+	@$(PYTHON_VENV) -m bench.ladder
 
 schemas: setup ## Write schemas/ from the documents
 	@$(MEMTRIAL) schemas

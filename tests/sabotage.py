@@ -6,25 +6,21 @@ agent, and then breaks exactly where it is told to. Everything around it is the 
 
 from __future__ import annotations
 
-import json
 import re
-import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from orchestrator.agents.scripted import ScriptedDriver
-from orchestrator.core.canonical import sha256_hex
 from orchestrator.core.patchtext import touched_paths
 from orchestrator.core.places import fixtures_root
 from orchestrator.memory.builtin import BuiltinMemory, ranked_of
-from orchestrator.memory.compile import HEADER, final_prompt, framed, injection_of, render_item
+from orchestrator.memory.compile import HEADER, framed, render_item
 from orchestrator.memory.faults import AdapterFault
-from orchestrator.memory.life import Assignment, live
 from orchestrator.memory.none import NoMemoryAdapter
-from orchestrator.memory.sessions import PROJECT, HistoryClock, sessions_of
+from orchestrator.memory.sessions import PROJECT
 from orchestrator.memory.tokens import TokenCounter
-from orchestrator.model.attribution import Charge, Failure
+from orchestrator.model.attribution import Failure
 from orchestrator.model.condition import Condition, MemoryBudget
 from orchestrator.model.lifecycle import (
     Candidate,
@@ -43,16 +39,12 @@ from orchestrator.model.lifecycle import (
     StoreDump,
     StoreLink,
 )
-from orchestrator.model.memory import Injection, Remembered
-from orchestrator.model.plan import Plan, Trial
+from orchestrator.model.plan import Plan, TaskPin, Trial
 from orchestrator.model.task import FollowerFact, GoldFact, Rehearsal, StaleFact
-from orchestrator.model.trace import MemoryTrace
-from orchestrator.model.verdict import FailureReason, Tally, Verdict
 from orchestrator.pipeline.isolation import Guard
 from orchestrator.pipeline.options import PlanRequest
 from orchestrator.pipeline.run import Run
 from orchestrator.pipeline.stages import Bench
-from orchestrator.pipeline.tracing import trace_trial
 from orchestrator.protocols import (
     AgentDriver,
     GatewayAccess,
@@ -61,12 +53,12 @@ from orchestrator.protocols import (
     MemoryPlace,
     Sandbox,
 )
-from orchestrator.scoring.attribution import charge
 from orchestrator.scoring.matching import counterparts, holds, occurs_in
 from orchestrator.scoring.patch import checked_lines
 from orchestrator.sources.loader import LoadedTask, load_task
 from tests.fakes.sandbox import guard_over
-from tests.recorded import PlayedSandbox, knows, make_plan
+from tests.recorded import PlayedSandbox, make_plan
+from tests.rehearsed import Rehearsed, rehearse
 
 ADAPTER = "planted"
 K = 12
@@ -424,123 +416,19 @@ def _old_value(task: LoadedTask) -> str:
         for event in stale.event_ids
         for line in texts[event].splitlines()
     ]
-    added = "".join(f"+{line}\n" for line in lines)
+    mark = "#" if path.endswith(".py") else "//"
+    added = "".join(f"+{mark} {line}\n" for line in lines)
     return (
         f"{task.rehearsal.natural_patch}diff --git a/{path} b/{path}\nnew file mode 100644\n"
         f"--- /dev/null\n+++ b/{path}\n@@ -0,0 +1,{len(lines)} @@\n{added}"
     )
 
 
-@dataclass(frozen=True)
-class Rehearsed:
-    """A trial as far as no container is needed."""
-
-    resolved: bool
-    trace: MemoryTrace
-    verdict: Verdict
-    remembered: Remembered
-    injection: Injection
-
-    def charged(self, oracle: bool | None) -> Charge:
-        """Charges it."""
-        return charge(self.trace, self.verdict, oracle)
-
-
 def rehearsed(task: LoadedTask, condition_id: str, counter: TokenCounter) -> Rehearsed:
     """Takes a planted system through its real life and reads its text by the follower's own rule."""
     condition = next(c for c in conditions() if c.id == condition_id)
-    kept: dict[str, bytes] = {}
-
-    def keep(name: str, data: bytes) -> str:
-        kept[name] = data
-        return sha256_hex(data)
-
-    with tempfile.TemporaryDirectory() as folder:
-        remembered = live(
-            Planted(task, counter, condition_id),
-            _assignment(task, condition, Path(folder)),
-            counter,
-            keep=keep,
-        )
-    injection = injection_of(remembered.context, condition, task.brief.prompt, counter)
-    play = json.loads(
-        reader_of(condition_id, task)
-        .launch(final_prompt(injection, task.brief.prompt), task.rehearsal)
-        .stdin
-    )
-    known = all(knows(play["prompt"], fact) for fact in play["facts"])
-    patch = play["reference_patch"] if known else play["natural_patch"]
-    trace = trace_trial(
-        f"{task.card.id}/{condition_id}/follower/e1",
-        condition,
-        history=task.history,
-        key=task.key,
-        read=kept.get,
-        remembered=remembered,
-        injection=injection,
-        diff=patch.encode(),
-        output=b"",
-    )
-    return Rehearsed(
-        resolved=patch == task.rehearsal.reference_patch,
-        trace=trace,
-        verdict=_verdict(task, condition_id, patch),
-        remembered=remembered,
-        injection=injection,
-    )
-
-
-def _assignment(task: LoadedTask, condition: Condition, folder: Path) -> Assignment:
-    sessions = sessions_of(task.history)
-    clock = HistoryClock(sessions[0].started_at)
-    work, home = folder / "work", folder / "home"
-    work.mkdir()
-    home.mkdir()
-    place = MemoryPlace(
-        workdir=work, home=home, gateway=None, clock=clock, budget=condition.budget, seed=1
-    )
-    query = Query(prompt=task.brief.prompt, scope=PROJECT, k=K)
-    return Assignment(condition=condition, sessions=sessions, query=query, place=place, clock=clock)
-
-
-def _verdict(task: LoadedTask, condition_id: str, patch: str) -> Verdict:
-    """What containers say of these patches: `memtrial pack` shows it for every task."""
-    resolved = patch == task.rehearsal.reference_patch
-    tests = {
-        g: [t.id for t in task.key.card.fail_to_pass if t.group == g]
-        for g in ("capability", "memory")
-    }
-    base = len(task.key.pass_to_pass)
-    memory = tests["memory"]
-    return Verdict(
-        task_id=task.card.id,
-        condition_id=condition_id,
-        agent="follower",
-        epoch=1,
-        tree="0" * 40,
-        diff_sha256="0" * 64,
-        injection_sha256="0" * 64,
-        within_limits=True,
-        compiled=True,
-        fail_to_pass_capability=Tally(
-            expected=len(tests["capability"]), passed=len(tests["capability"])
-        ),
-        fail_to_pass_memory=Tally(
-            expected=len(memory),
-            passed=len(memory) if resolved else 0,
-            failed=() if resolved else tuple(sorted(memory)),
-        ),
-        pass_to_pass=Tally(expected=base, passed=base),
-        reports_ok=True,
-        paths_ok=True,
-        patterns_ok=True,
-        violations=(),
-        resolved=resolved,
-        failure_reason=None if resolved else FailureReason.MISSING_MEMORY,
-        facts_delivered=(),
-        facts_missing=(),
-        diagnostic=True,
-    )
+    planted = Planted(task, counter, condition_id)
+    return rehearse(task, condition, planted, counter, reader_of(condition_id, task))
 
 
 def play(
@@ -553,7 +441,7 @@ def play(
     """Runs the matrix over played containers and returns its folder."""
     arms = tuple(c for c in conditions() if c.id != without)
     plan = matrix(make_plan(PlanRequest(agents=("follower",), tasks=tasks)), arms)
-    bench = benches(plan, PlayedSandbox(), guard_over(), oracle_works=oracle_works)
+    bench = benches(plan, PlayedSandbox(), lambda _: guard_over(), oracle_works=oracle_works)
     run = Run.create(results, plan, engine="played", workers=1)
     run.execute(bench, workers=1, progress=lambda _: None)
     run.close()
@@ -561,7 +449,7 @@ def play(
 
 
 def benches(
-    plan: Plan, sandbox: Sandbox, guard: Guard, *, oracle_works: bool = True
+    plan: Plan, sandbox: Sandbox, guard: Callable[[TaskPin], Guard], *, oracle_works: bool = True
 ) -> Callable[[Trial], Bench]:
     """Returns what makes the bench of a trial of the matrix."""
     tasks = {pin.digests.id: load_task(fixtures_root(), pin.digests.id) for pin in plan.tasks}
@@ -582,7 +470,7 @@ def benches(
             adapter=adapter,
             sandbox=sandbox,
             counter=counter,
-            guard=guard,
+            guard=guard(plan.task(trial.task_id)),
             driver=reader_of(condition.id, task, oracle_works=oracle_works),
         )
 

@@ -286,6 +286,18 @@ def forge_tests(entries: Entries, blobs: BlobStore) -> None:
     _set_verdict(entries, blobs, trial, verdict)
 
 
+def forge_trace(entries: Entries, blobs: BlobStore) -> None:
+    """Says of every fact that memory lost it in the store and not on the way to the agent."""
+    for entry in entries:
+        for artifact in entry["body"].get("artifacts") or []:
+            if artifact["name"] == "memory-trace":
+                trace = json.loads(blobs.get(artifact["sha256"]))
+                for fact in trace["facts"]:
+                    fact |= {"memories": [], "ranked": [], "included": [], "delivered": False}
+                data = canonical_bytes(trace)
+                artifact |= {"sha256": blobs.put(data), "bytes": len(data)}
+
+
 def borrow_seal(entries: Entries, _: BlobStore) -> None:
     _of(entries, "seal", 0)["document_sha256"] = _of(entries, "seal", 1)["document_sha256"]
 
@@ -329,6 +341,7 @@ RECORD_CHANGES: dict[str, Callable[[Entries, BlobStore], None]] = {
     for f in (
         forge_verdict,
         forge_tests,
+        forge_trace,
         borrow_seal,
         other_image,
         second_attempt_first,

@@ -24,22 +24,23 @@ from orchestrator.model.memory_audit import (
 from orchestrator.scoring.contract import Audited, audit_of, used_of
 from orchestrator.sources.loader import load_task
 from tests import sabotage
+from tests.rehearsed import Rehearsed
 
 CASES = Path(__file__).resolve().parents[2] / "cases" / "memory_audits"
 PLAN = "1" * 64
 TASK = "click-workspace-lock"
 
 
-def rehearse(condition_id: str) -> sabotage.Rehearsed:
+def rehearse(condition_id: str) -> Rehearsed:
     return sabotage.rehearsed(load_task(fixtures_root(), TASK), condition_id, TokenCounter())
 
 
 @pytest.fixture(scope="module")
-def honest() -> sabotage.Rehearsed:
+def honest() -> Rehearsed:
     return rehearse(sabotage.HONEST)
 
 
-def given(trial: sabotage.Rehearsed, control: bool | None = False) -> Audited:
+def given(trial: Rehearsed, control: bool | None = False) -> Audited:
     return Audited(
         plan_sha256=PLAN,
         trial=trial.trace.trial,
@@ -51,7 +52,7 @@ def given(trial: sabotage.Rehearsed, control: bool | None = False) -> Audited:
     )
 
 
-def facts(trial: sabotage.Rehearsed) -> AuditFacts:
+def facts(trial: Rehearsed) -> AuditFacts:
     return AuditFacts(
         plan_sha256=PLAN,
         trial=trial.trace.trial,
@@ -61,7 +62,7 @@ def facts(trial: sabotage.Rehearsed) -> AuditFacts:
     )
 
 
-def made(trial: sabotage.Rehearsed, control: bool | None = False) -> MemoryAudit:
+def made(trial: Rehearsed, control: bool | None = False) -> MemoryAudit:
     audit = audit_of(given(trial, control))
     assert isinstance(audit, MemoryAudit)
     return audit
@@ -138,7 +139,7 @@ def test_a_broken_contract_cannot_be_left_out(honest):
 @pytest.mark.parametrize(("information", "failure"), [("none", None), ("curated", None)])
 def test_arms_without_a_memory_system_carry_no_evidence(honest, information, failure):
     trace = honest.trace.model_copy(update={"information": information})
-    bare = audit_of(given(sabotage.Rehearsed(**{**vars(honest), "trace": trace})))
+    bare = audit_of(given(Rehearsed(**{**vars(honest), "trace": trace})))
     assert isinstance(bare, NotApplicable)
     assert set(bare.model_dump()) == {
         "plan_version",
@@ -183,7 +184,7 @@ def test_a_dropped_memory_is_dropped_with_its_reason():
 
 def test_citations_are_counted_against_what_holds_a_fact(honest):
     trace = honest.trace.model_copy(update={"cited": ("d0", "ghost", "m-f1")})
-    audit = made(sabotage.Rehearsed(**{**vars(honest), "trace": trace}))
+    audit = made(Rehearsed(**{**vars(honest), "trace": trace}))
     assert (audit.citation_precision.passed, audit.citation_precision.of) == (1, 3)
     assert (audit.citation_recall.passed, audit.citation_recall.of) == (1, 3)
     assert audit.used == ("m-f1", "m-f2", "m-f3", "d0")

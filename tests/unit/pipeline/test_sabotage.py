@@ -21,6 +21,7 @@ from orchestrator.report.charges import explain_trial
 from orchestrator.sources.loader import list_tasks, load_task
 from tests import sabotage
 from tests.recorded import write_reports
+from tests.rehearsed import Rehearsed
 
 PACK = list_tasks(fixtures_root())
 TASKS = ("cachetools-account-key", "depotfeed-returns")
@@ -35,12 +36,12 @@ CRASHED_AT = {
 
 
 @pytest.fixture(scope="module")
-def rehearsals() -> Callable[[str], dict[Failure, sabotage.Rehearsed]]:
+def rehearsals() -> Callable[[str], dict[Failure, Rehearsed]]:
     """Every fault planted in a task, each once."""
     counter = TokenCounter()
-    kept: dict[str, dict[Failure, sabotage.Rehearsed]] = {}
+    kept: dict[str, dict[Failure, Rehearsed]] = {}
 
-    def of(task_id: str) -> dict[Failure, sabotage.Rehearsed]:
+    def of(task_id: str) -> dict[Failure, Rehearsed]:
         if task_id not in kept:
             task = load_task(fixtures_root(), task_id)
             kept[task_id] = {
