@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from orchestrator.core.printable import printable
 from orchestrator.core.words import counted
 from orchestrator.model.attribution import ORACLE_CONDITION, Charge, Failure, PathStage
 from orchestrator.model.report import MemoryRow, RunReport, TrialRow
@@ -16,6 +17,7 @@ _COLUMNS: tuple[tuple[str, str], ...] = (
     ("stage_opaque", "opaque"),
     ("undetermined_no_oracle", "no oracle"),
 )
+NONE = "."
 IN_WORDS: dict[Failure, str] = {
     Failure.EVIDENCE_NOT_CAPTURED: "the events that say it were not captured",
     Failure.DURABLE_FACT_MISSED: "the events were captured, and nothing was made of them that holds the fact",
@@ -33,13 +35,18 @@ IN_WORDS: dict[Failure, str] = {
 
 
 def render_charges(report: RunReport) -> str:
-    """Returns the stage table of arms with failed trials, and broken contracts beside it; else nothing."""
+    """Returns the stage table of arms with failed trials, and broken contracts beside it; else nothing.
+
+    Columns that no arm has anything in are left out.
+    """
     rows = [row for row in report.memory if row.failed]
     parts = []
     if rows:
         head = ("agent", "condition", "failed", *(name for _, name in _COLUMNS))
-        cells = [head, *(_cells(row) for row in rows)]
-        widths = [max(len(line[i]) for line in cells) for i in range(len(head))]
+        table = [head, *(_cells(row) for row in rows)]
+        shown = [i for i in range(len(head)) if i < 3 or any(line[i] != NONE for line in table[1:])]
+        cells = [[line[i] for i in shown] for line in table]
+        widths = [max(len(line[i]) for line in cells) for i in range(len(shown))]
         lines = [
             "  ".join(c.ljust(w) if i < 2 else c.rjust(w) for i, (c, w) in enumerate(zip(line, widths, strict=True))).rstrip()
             for line in cells
@@ -62,7 +69,7 @@ def _cells(row: MemoryRow) -> tuple[str, ...]:
     counts = {key: 0 for key, _ in _COLUMNS}
     for item in row.charges:
         counts[item.stage.value if item.stage else item.to] += item.count
-    shown = (str(counts[key]) if counts[key] else "." for key, _ in _COLUMNS)
+    shown = (str(counts[key]) if counts[key] else NONE for key, _ in _COLUMNS)
     return (row.agent, row.condition_id, str(row.failed), *shown)
 
 
@@ -73,17 +80,17 @@ def explain_trial(row: TrialRow, trace: MemoryTrace | None) -> str:
         row: of the report.
         trace: of the trial; None for an arm without memory or a trial without a grade.
     """
-    lines = [f"{row.trial}: {row.status.replace('_', ' ')}", f"  task: {row.why}"]
+    lines = [f"{row.trial}: {row.status.replace('_', ' ')}", f"  task: {printable(row.why)}"]
     if row.charge is not None:
         lines += [f"  charge: {sentence(row.charge)}"]
-        lines += [f"  because: {text}" for text in row.charge.evidence]
+        lines += [f"  because: {printable(text)}" for text in row.charge.evidence]
     if row.memory_status is not None:
         lines.append(f"  memory contract: {row.memory_status.replace('_', ' ')}")
     if trace is None:
         return "\n".join([*lines, "  no memory: this arm has none, or the trial was not graded"])
     if trace.failure is not None:
         broken = trace.failure
-        lines.append(f"  broken at {broken.step.value}: {broken.rule}: {broken.detail}")
+        lines.append(f"  broken at {broken.step.value}: {broken.rule}: {printable(broken.detail)}")
     lines += [line for fact in trace.facts for line in _fact(trace, fact)]
     if trace.cited:
         lines.append(f"  the agent cited {', '.join(trace.cited)}")
