@@ -222,23 +222,7 @@ def run(arguments: argparse.Namespace) -> int:
     if not arguments.dry_run:
         check_out(arguments.out)
     plan = make_plan(request, Progress().say, offline=arguments.dry_run)
-    summary = {
-        "plan_sha256": plan.digest_sha256(),
-        "trials": len(plan.trials),
-        "tasks": [task.digests.id for task in plan.tasks],
-        "conditions": [condition.id for condition in plan.conditions],
-        "agents": [agent.name for agent in plan.agents],
-        "epochs": plan.epochs,
-        "runtime": plan.runtime,
-        "diagnostic": plan.diagnostic,
-        "source_dirty": plan.source_dirty,
-        "symmetry": {
-            "arms": len(plan.arms),
-            "equal_across_conditions": list(PARTS),
-        },
-        "oracle_arm_missing": lacks_oracle(plan),
-        "dry_run": bool(arguments.dry_run),
-    }
+    summary = _summary(plan, arguments)
     if not arguments.dry_run:
         write_atomic(arguments.out, plan.canonical())
     if arguments.json:
@@ -261,6 +245,28 @@ def run(arguments: argparse.Namespace) -> int:
     render.text(f"plan sha256 {plan.digest_sha256()}")
     render.text(f"next: memtrial {_next(arguments)}")
     return 0
+
+
+def _summary(plan: Plan, arguments: argparse.Namespace) -> dict[str, object]:
+    from orchestrator.model.symmetry import PARTS
+
+    return {
+        "plan_sha256": plan.digest_sha256(),
+        "trials": len(plan.trials),
+        "tasks": [task.digests.id for task in plan.tasks],
+        "conditions": [condition.id for condition in plan.conditions],
+        "agents": [agent.name for agent in plan.agents],
+        "epochs": plan.epochs,
+        "runtime": plan.runtime,
+        "diagnostic": plan.diagnostic,
+        "source_dirty": plan.source_dirty,
+        "symmetry": {
+            "arms": len(plan.arms),
+            "equal_across_conditions": list(PARTS),
+        },
+        "oracle_arm_missing": lacks_oracle(plan),
+        "dry_run": bool(arguments.dry_run),
+    }
 
 
 def lacks_oracle(plan: Plan) -> bool:

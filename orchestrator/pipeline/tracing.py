@@ -58,20 +58,8 @@ def trace_trial(
         diff: the agent's change.
         output: the agent's transcript.
     """
-
-    def document(name: str, kind: type[D]) -> D | None:
-        data = read(name)
-        return None if data is None else kind.parse_canonical(data, where=f"{trial} {name}")
-
     return trace_of(
-        Stages(
-            remembered=remembered,
-            description=document("description", Description),
-            captures=document("captures", CaptureReports),
-            extraction=document("extraction", ExtractionReport),
-            dump=document("dump", StoreDump),
-            ranked=document("ranked", Ranked),
-        ),
+        _stages(trial, read, remembered),
         Seen(
             trial=trial,
             history=history,
@@ -83,4 +71,19 @@ def trace_trial(
             k=condition.retrieve_k or MAX_K,
             stages=condition.stages,
         ),
+    )
+
+
+def _stages(trial: str, read: Read, remembered: Remembered) -> Stages:
+    def document(name: str, kind: type[D]) -> D | None:
+        data = read(name)
+        return None if data is None else kind.parse_canonical(data, where=f"{trial} {name}")
+
+    return Stages(
+        remembered=remembered,
+        description=document("description", Description),
+        captures=document("captures", CaptureReports),
+        extraction=document("extraction", ExtractionReport),
+        dump=document("dump", StoreDump),
+        ranked=document("ranked", Ranked),
     )

@@ -64,12 +64,18 @@ def audit_of(given: Audited) -> AnyAudit:
             plan_sha256=given.plan_sha256,
             injection_sha256=injection.digest_sha256(),
         )
-    failure = given.remembered.failure
+    return closed(_draft(given))
+
+
+def _draft(given: Audited) -> MemoryAudit:
+    """Returns an audit whose counts and hashes are still to be made."""
+    injection, failure = given.injection, given.remembered.failure
     candidates = _candidates(given)
     injected = tuple(item.item_id for item in injection.included)
     cited = given.trace.cited
     helped, hurt = _effect(given.verdict.resolved, given.control)
-    draft = MemoryAudit(
+    passes = _passes(given.verdict)
+    return MemoryAudit(
         status="contract_failure" if failure else "verified",
         trial=given.trial,
         condition_id=injection.condition_id,
@@ -92,9 +98,7 @@ def audit_of(given: Audited) -> AnyAudit:
         stale_followed=given.trace.stale_followed,
         injected=injected,
         cited=cited,
-        used=used_of(
-            candidates, injected, cited, given.trace.stale_followed, passes=_passes(given.verdict)
-        ),
+        used=used_of(candidates, injected, cited, given.trace.stale_followed, passes=passes),
         counts=_NO_COUNTS,
         citation_precision=NOTHING,
         citation_recall=NOTHING,
@@ -111,7 +115,6 @@ def audit_of(given: Audited) -> AnyAudit:
         audit_sha256=UNMADE,
         binding_sha256=UNMADE,
     )
-    return closed(draft)
 
 
 def closed(draft: MemoryAudit) -> MemoryAudit:
