@@ -1,7 +1,7 @@
 """The ladder: how far the follower gets with the evidence in its hands, with chosen events, with the pipeline.
 
 Runs the arms' real memory systems over every task of the pack; what containers would say of the follower's two
-patches is known from `memtrial pack`. Prints resolved tasks by arm, where each arm
+patches is known from `memtrial pack`; `--containers` runs every cell in them too and compares. Prints resolved tasks by arm, where each arm
 lost facts, and reference_e2e against raw_fts at equal budget, also if it loses. Writes a dated JSON below
 results/proofs. Exit 1 if a rung is out of order, or an arm without memory solves a task.
 """
@@ -15,13 +15,18 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from orchestrator.agents.scripted import ScriptedDriver
+from orchestrator.cli.live import Progress
 from orchestrator.core.clock import run_stamp
 from orchestrator.core.errors import MemtrialError
 from orchestrator.core.places import fixtures_root, results_root
 from orchestrator.memory.tokens import TokenCounter
 from orchestrator.model.condition import Condition
 from orchestrator.pipeline.memory import adapter_of
+from orchestrator.pipeline.options import PlanRequest
+from orchestrator.pipeline.setup import make_plan, start_run
+from orchestrator.report.build import build_report
 from orchestrator.report.charges import sentence
+from orchestrator.report.terminal import render_report
 from orchestrator.sources.loader import (
     LoadedTask,
     list_tasks,
@@ -91,6 +96,22 @@ def _book(arm: Arm, name: str, task: LoadedTask, trial: Rehearsed, oracle: dict[
         arm.failed[task_id] = sentence(trial.charged(oracle.get(task_id)))
 
 
+def in_containers(arms: dict[str, Arm], workers: int) -> list[str]:
+    """Runs every cell in containers, prints the report, and returns the cells that came out otherwise."""
+    progress = Progress()
+    request = PlanRequest(agents=("follower",), task_set="full", conditions=tuple(arms))
+    plan = make_plan(request, progress.say)
+    with progress:
+        folder = start_run(plan, watch=progress, workers=workers)
+    report = build_report(folder)
+    print(render_report(report))
+    return [
+        f"{row.trial}: {row.status} in containers"
+        for row in report.trials
+        if (row.status == "resolved") != (row.task_id in arms[row.condition_id].resolved)
+    ]
+
+
 def verdict_on(arms: dict[str, Arm]) -> list[str]:
     """Returns what is out of order."""
     wrong = []
@@ -109,7 +130,10 @@ def verdict_on(arms: dict[str, Arm]) -> list[str]:
 
 def main() -> int:
     """Climbs, prints, writes."""
-    argparse.ArgumentParser(description=__doc__).parse_args()
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--containers", action="store_true", help="7 x 16 trials: half an hour")
+    parser.add_argument("--workers", type=int, default=2)
+    options = parser.parse_args()
     arms, absent = climb()
     total = len(list_tasks(fixtures_root()))
     print(f"{'arm':<24}{'resolved':>10}{'facts delivered':>18}{'memory tokens':>16}")
@@ -126,6 +150,8 @@ def main() -> int:
     compared = _compared(arms)
     print(f"\n{compared}")
     wrong = verdict_on(arms)
+    if options.containers:
+        wrong += in_containers(arms, options.workers)
     stamp = run_stamp()
     out = results_root() / "proofs" / f"ladder-{stamp}.json"
     out.parent.mkdir(parents=True, exist_ok=True)
