@@ -18,7 +18,7 @@ from orchestrator.model.memory import Injection, Remembered
 from orchestrator.model.memory_audit import AnyAudit
 from orchestrator.model.plan import Trial
 from orchestrator.model.record import Stage
-from orchestrator.model.task import History
+from orchestrator.model.task import History, Key
 from orchestrator.pipeline.dossier import Dossier, load_key, stage_document
 from orchestrator.pipeline.memory_audits import artifact_of, audits_of, recorded_trace
 from orchestrator.pipeline.tracing import is_traced, trace_trial
@@ -43,13 +43,14 @@ def check_memory(opened: Opened, dossier: Dossier) -> Found:
             hint="get the bundle again from its source",
         )
     statuses: Counter[str] = Counter()
+    tasks = _Tasks(opened, dossier)
     withheld = 0
     for trial in dossier.plan.trials:
         if trial.seq not in made:
             continue
         try:
             statuses[_verified(opened, dossier, trial, made[trial.seq])] += 1
-            _retraced(opened, dossier, trial)
+            _retraced(opened, dossier, trial, tasks)
         except BlobWithheld:
             withheld += 1
     told = ", ".join(
@@ -93,7 +94,25 @@ def _verified(opened: Opened, dossier: Dossier, trial: Trial, again: AnyAudit | 
     return status
 
 
-def _retraced(opened: Opened, dossier: Dossier, trial: Trial) -> None:
+class _Tasks:
+    """Timeline and key of the plan's tasks, each read once."""
+
+    def __init__(self, opened: Opened, dossier: Dossier) -> None:
+        self._opened = opened
+        self._plan = dossier.plan
+        self._read: dict[str, tuple[History, Key]] = {}
+
+    def of(self, task_id: str) -> tuple[History, Key]:
+        """Returns both; raises BlobWithheld where one of them was left out."""
+        if task_id not in self._read:
+            sha256 = self._plan.task(task_id).digests.history_sha256
+            data = self._opened.files.get(sha256)
+            history = History.parse_canonical(data, where=f"history of {task_id}")
+            self._read[task_id] = history, load_key(self._plan, task_id, self._opened.files)
+        return self._read[task_id]
+
+
+def _retraced(opened: Opened, dossier: Dossier, trial: Trial, tasks: _Tasks) -> None:
     """Follows the facts again, from the stages' own documents."""
     attempt = _attempt(dossier, trial)
     condition = dossier.plan.condition(trial.condition_id)
@@ -102,14 +121,12 @@ def _retraced(opened: Opened, dossier: Dossier, trial: Trial) -> None:
         sha256 = artifact_of(attempt, Stage.REMEMBER, name)
         return opened.files.get(sha256) if sha256 else None
 
-    digests = dossier.plan.task(trial.task_id).digests
+    history, key = tasks.of(trial.task_id)
     again = trace_trial(
         trial.key,
         condition,
-        history=History.parse_canonical(
-            opened.files.get(digests.history_sha256), where=f"history of {trial.task_id}"
-        ),
-        key=load_key(dossier.plan, trial.task_id, opened.files),
+        history=history,
+        key=key,
         read=read,
         remembered=stage_document(opened.files, attempt, Stage.REMEMBER, Remembered),
         injection=stage_document(opened.files, attempt, Stage.INJECT, Injection),

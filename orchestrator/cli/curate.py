@@ -1,6 +1,7 @@
 """Keeps a MEMORY.md by hand, episode by episode, under a clock and a character cap; the task is not shown.
 
-TASK names whose timeline is read; nothing else of it is opened. A sitting can be stopped (s, Ctrl-C) and
+TASK names whose timeline is read; nothing else of it is opened. A task's name can tell what it is about: hand
+a curator the timeline alone, under another name (`--history t.json --out mine`). A sitting can be stopped (s, Ctrl-C) and
 goes on where it was. Without --out it lies in results/curation/TASK. `--install` puts the finished file where
 plans find it; `--import LOG` takes over a log of the same protocol that another tool wrote.
 """

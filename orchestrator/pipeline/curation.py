@@ -311,7 +311,7 @@ def _alone(folder: Path) -> Iterator[None]:
 
 
 def described(state: CurationSitting, episodes: int) -> str:
-    """Returns in one line how far a sitting is."""
+    """Returns in one line how far a sitting is; the task's name, which can tell what will be asked, is not in it."""
     spent = sum(step.minutes_spent for step in state.steps)
     last = state.steps[-1].chars_after if state.steps else 0
-    return f"{state.task_id}: {len(state.steps)} of {counted(episodes, 'episode')} closed, {spent:.1f} minutes, {last} of {state.budget.max_chars} characters"
+    return f"{len(state.steps)} of {counted(episodes, 'episode')} closed, {spent:.1f} minutes, {last} of {state.budget.max_chars} characters"

@@ -100,8 +100,9 @@ class Journal:
         return self.blobs.get(found.sha256)
 
     def found(self, stage: Stage, name: str) -> bytes | None:
-        """Returns a blob of a recorded stage by name; None if the stage kept none of that name."""
-        sha256s = [a.sha256 for a in self._recorded[stage].artifacts if a.name == name]
+        """Returns a blob of a stage by name; None if the stage is not recorded or kept none of that name."""
+        done = self._recorded.get(stage)
+        sha256s = [a.sha256 for a in done.artifacts if a.name == name] if done else []
         return self.blobs.get(sha256s[0]) if sha256s else None
 
     def step(self, stage: Stage, kind: type[D], run: Callable[[], D]) -> D:

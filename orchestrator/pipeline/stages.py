@@ -289,7 +289,7 @@ def grade(
         journal.keep(f"{name}-log", log)
         journal.keep(f"{name}-tests", report.canonical())
     journal.spent(max(container_ms for _, _, _, container_ms in results))
-    trace_memory(bench, journal, injection, diff)
+    trace_memory(bench, journal, injection)
     return grade_reports(
         trial=bench.trial,
         key=bench.task.key,
@@ -304,7 +304,7 @@ def grade(
     )
 
 
-def trace_memory(bench: Bench, journal: Journal, injection: Injection, diff: bytes) -> None:
+def trace_memory(bench: Bench, journal: Journal, injection: Injection) -> None:
     """Records where the facts of the key went, for an arm that has memory."""
     remembered = journal.recorded(Stage.REMEMBER, Remembered)
     if remembered is None or not is_traced(bench.condition):
@@ -317,8 +317,8 @@ def trace_memory(bench: Bench, journal: Journal, injection: Injection, diff: byt
         read=lambda name: journal.found(Stage.REMEMBER, name),
         remembered=remembered,
         injection=injection,
-        diff=diff,
-        output=journal.artifact(Stage.ACT, "output"),
+        diff=journal.found(Stage.HARVEST, "diff") or b"",
+        output=journal.found(Stage.ACT, "output") or b"",
     )
     journal.keep(TRACE, trace.canonical())
 
@@ -338,6 +338,7 @@ def condemn(bench: Bench, journal: Journal, seen: Misconduct) -> Verdict:
         ) from seen
     harvested = journal.recorded(Stage.HARVEST, Harvest)
     journal.keep("misconduct", "".join(f"{line}\n" for line in seen.evidence).encode())
+    trace_memory(bench, journal, injection)
     return condemned(
         trial=bench.trial,
         key=bench.task.key,
