@@ -6,29 +6,21 @@ An envelope is accepted only as its own canonical bytes, so no byte of a file ca
 
 from __future__ import annotations
 
-import base64
-import binascii
-
-from orchestrator.core.errors import DocumentError, IntegrityError
+from orchestrator.core.errors import IntegrityError
 from orchestrator.core.keys import PublicKey, SigningKey
+from orchestrator.core.pae import from_base64, pre_authentication_encoding, to_base64
 from orchestrator.model.statement import PAYLOAD_TYPE, Envelope, Signature
 
 MAX_ENVELOPE_BYTES = 64 * 1024 * 1024
-
-
-def pre_authentication_encoding(payload_type: str, payload: bytes) -> bytes:
-    """Returns the bytes that are signed."""
-    kind = payload_type.encode()
-    return b"DSSEv1 %d %s %d %s" % (len(kind), kind, len(payload), payload)
 
 
 def sign_payload(payload: bytes, key: SigningKey, *, payload_type: str = PAYLOAD_TYPE) -> bytes:
     """Returns the canonical bytes of a signed envelope."""
     signature = key.sign(pre_authentication_encoding(payload_type, payload))
     return Envelope(
-        payload=base64.b64encode(payload).decode(),
+        payload=to_base64(payload),
         payload_type=payload_type,
-        signatures=(Signature(keyid=key.public.keyid, sig=base64.b64encode(signature).decode()),),
+        signatures=(Signature(keyid=key.public.keyid, sig=to_base64(signature)),),
     ).canonical()
 
 
@@ -49,21 +41,7 @@ def open_envelope(
             f"{where}: expected type {payload_type} signed by {key.keyid[:16]}, found {envelope.payload_type} signed by {signature.keyid[:16]}",
             hint="get the file again from its source; it was made for something else or by someone else",
         )
-    payload = _decode(envelope.payload, where)
+    payload = from_base64(envelope.payload, where=where)
     message = pre_authentication_encoding(payload_type, payload)
-    key.verify(_decode(signature.sig, where), message, where=where)
+    key.verify(from_base64(signature.sig, where=where), message, where=where)
     return payload
-
-
-def _decode(text: str, where: str) -> bytes:
-    try:
-        raw = base64.b64decode(text, validate=True)
-    except binascii.Error:
-        raw = b""
-    if base64.b64encode(raw).decode() != text:
-        raise DocumentError(
-            "base64-malformed",
-            f"{where}: expected standard base64 with padding, found something else",
-            hint="get the file again from its source",
-        )
-    return raw

@@ -12,7 +12,6 @@ import hashlib
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from orchestrator.attest.dsse import pre_authentication_encoding
 from orchestrator.core.canonical import canonical_bytes, sha256_hex
 from orchestrator.core.certificates import (
     LEAF_LIFE_S,
@@ -25,6 +24,7 @@ from orchestrator.core.certificates import (
 from orchestrator.core.files import write_atomic
 from orchestrator.core.merkle import MerkleTree, leaf_hash
 from orchestrator.core.notes import Checkpoint, sign_checkpoint
+from orchestrator.core.pae import pre_authentication_encoding
 from orchestrator.model.bundle import SigstorePin
 from orchestrator.model.statement import PAYLOAD_TYPE
 

@@ -106,6 +106,7 @@ def run_statement(facts: RunFacts) -> bytes:
         run_id=facts.card.run_id,
         phase=facts.plan.phase,
         diagnostic=facts.plan.diagnostic,
+        standing=facts.plan.standing,
         complete=facts.complete,
         trials=len(facts.plan.trials),
         verdicts=facts.verdicts,

@@ -264,22 +264,6 @@ def _statement_differs(name: str, expected: str) -> MemtrialError:
     )
 
 
-def check_approval(opened: Opened, dossier: Dossier) -> Found:
-    """Says whether the run needed an approval and has one; the gate checks the approval itself."""
-    data = opened.files.optional(layout.APPROVAL)
-    if data is None and dossier.plan.phase != "local":
-        raise Negative(
-            "approval-missing",
-            f"expected {layout.APPROVAL} for phase {dossier.plan.phase}, found none",
-            hint="a paid run without an approval is not official: do not rely on it",
-        )
-    if data is None:
-        return Found(0, "phase local needs none")
-    return Found(
-        0, "an approval is there; this version does not re-check its signatures", whole=False
-    )
-
-
 def check_report(opened: Opened, dossier: Dossier, accounts: Accounts | None) -> Found:
     """Builds report.json and report.txt again and compares them byte for byte."""
     try:

@@ -12,6 +12,7 @@ from functools import cached_property
 from typing import Literal, TypeVar
 
 from orchestrator.audit import opening, recheck
+from orchestrator.audit.approval import check_approval
 from orchestrator.audit.contracts import check_memory
 from orchestrator.audit.opening import Opened
 from orchestrator.audit.recheck import Found
@@ -201,7 +202,7 @@ def _inner(opened: Opened, trust: Trust, book: _Book) -> Dossier | None:
     spent = _spending(opened, dossier, book)
     both = _Composed(opened, dossier, spent) if dossier is not None and spent is not None else None
     book.check("statements", both, lambda c: recheck.check_statements(opened, c.value))
-    book.check("approval", dossier, lambda d: recheck.check_approval(opened, d))
+    book.check("approval", dossier, lambda d: check_approval(opened, d))
     book.check("report", both, lambda c: recheck.check_report(opened, c.dossier, c.accounts))
     book.check("handouts", both, lambda c: recheck.check_handouts(opened, c.value))
     book.check("claims", dossier, lambda _: recheck.check_claims(opened))

@@ -40,6 +40,17 @@ class Parser(argparse.ArgumentParser):
         render.text(self.format_help().rstrip())
 
 
+class WordParser(Parser):
+    """The parser of a word of a verb: refuses, helps and takes --json as those of verbs do."""
+
+    def __init__(self, *, prog: str, description: str) -> None:
+        super().__init__(prog.removeprefix("memtrial "), description)
+        for action in self._actions:
+            if action.dest == "json":
+                # Where it is not given here, it may have been given before the word.
+                action.default = argparse.SUPPRESS
+
+
 def _whole_number(text: str) -> int:
     try:
         return int(text)

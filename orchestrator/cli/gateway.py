@@ -24,8 +24,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--record", type=Path, metavar="DIR", help="folder of the record (default: a temporary one)"
     )
-    parser.add_argument("--live", action="store_true", help="refused: needs a signed approval")
+    parser.add_argument(
+        "--live",
+        action="store_true",
+        help="refused: only a run under a signed approval calls providers",
+    )
     parser.add_argument("--controlled", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--controlled-live", action="store_true", help=argparse.SUPPRESS)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -40,6 +45,10 @@ def run(arguments: argparse.Namespace) -> int:
         from orchestrator.gateway.control import run_controlled
 
         return run_controlled()
+    if arguments.controlled_live:
+        from orchestrator.pipeline.live import run_live_controlled
+
+        return run_live_controlled()
     if (arguments.socket is None) == (arguments.port is None):
         raise UsageError(
             "gateway-place",

@@ -36,6 +36,7 @@ VERBS: dict[str, tuple[str, bool]] = {
     "clean": ("remove what dead runs left in the engine", False),
     "audit": ("write one page for a security reviewer: who signed what, what was checked", False),
     "export": ("write a run's evidence as one archive", False),
+    "approve": ("say what a live run may spend and do, and sign it", False),
     "seal": ("sign a run's evidence again, with another key or with sigstore bundles", False),
     "checkpoint": ("keep a run's signed checkpoint elsewhere", False),
     "deps": ("check the installed distributions against the lock and their provenance", False),

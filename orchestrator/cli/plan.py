@@ -16,6 +16,7 @@ from orchestrator.cli import render
 from orchestrator.cli.arguments import one_of
 from orchestrator.cli.live import Progress
 from orchestrator.cli.plan_caps import add_caps, caps_from
+from orchestrator.cli.plan_live import add_live, live_from
 from orchestrator.core.errors import UsageError
 from orchestrator.core.words import counted
 from orchestrator.pipeline.options import PlanRequest
@@ -99,9 +100,12 @@ def _add_who(parser: argparse.ArgumentParser) -> None:
         metavar="NAME",
         help="oracle, noop, follower or chat (repeatable)",
     )
-    parser.add_argument("--model", metavar="ID", help="for agents that call a model")
+    parser.add_argument(
+        "--model", metavar="ID", help="a real model, for agents that ask one; makes the plan live"
+    )
+    parser.add_argument("--reasoning-effort", metavar="E", help="of the real model")
+    add_live(parser)
     add_caps(parser)
-    parser.add_argument("--reasoning-effort", metavar="E", help="for agents that call a model")
     parser.add_argument(
         "--seed",
         type=int,
@@ -163,6 +167,7 @@ def request_from(arguments: argparse.Namespace) -> PlanRequest:
         reasoning_effort=arguments.reasoning_effort,
         runtime=arguments.runtime,
         caps=caps_from(arguments.cap),
+        live=live_from(arguments),
     )
 
 
@@ -286,6 +291,8 @@ def _with_oracle(plan: Plan, arguments: argparse.Namespace) -> str:
 
 
 def _next(arguments: argparse.Namespace) -> str:
+    if not arguments.dry_run and arguments.model:
+        return f"approve local {shlex.quote(str(arguments.out))} --max-usd {arguments.max_usd}"
     if not arguments.dry_run:
         return f"run {shlex.quote(str(arguments.out))}"
     words = [word for word in arguments.words if word != "--dry-run"]

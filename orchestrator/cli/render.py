@@ -14,7 +14,7 @@ import sys
 import textwrap
 
 from orchestrator.cli.command import here
-from orchestrator.core.errors import EnvironmentMissing, MemtrialError
+from orchestrator.core.errors import ApprovalRefused, EnvironmentMissing, MemtrialError
 from orchestrator.core.printable import printable
 
 
@@ -97,6 +97,8 @@ def document(value: object) -> None:
 
 def failure(error: MemtrialError, *, as_json: bool) -> None:
     """Prints an error: what happened, what was expected and found, what to do next."""
+    check = error.check if isinstance(error, ApprovalRefused) else None
+    numbered = {} if check is None else {"check": check}
     if as_json:
         document(
             {
@@ -105,9 +107,11 @@ def failure(error: MemtrialError, *, as_json: bool) -> None:
                     "message": error.message,
                     "hint": here(error.hint),
                     "exit_code": error.exit_code,
+                    **numbered,
                 }
             }
         )
+    told = "" if check is None else f"check {check}, "
     note(
-        f"memtrial: {printable(error.message)}\n  next: {printable(error.hint)}\n  ({error.reference}, exit {error.exit_code})"
+        f"memtrial: {printable(error.message)}\n  next: {printable(error.hint)}\n  ({error.reference}, {told}exit {error.exit_code})"
     )

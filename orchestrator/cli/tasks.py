@@ -10,7 +10,7 @@ import importlib
 from pathlib import Path
 
 from orchestrator.cli import render
-from orchestrator.cli.arguments import Parser
+from orchestrator.cli.arguments import WordParser
 from orchestrator.core.words import counted
 
 WORDS = {
@@ -24,22 +24,11 @@ WORDS = {
 }
 
 
-class _WordParser(Parser):
-    """The parser of a word of this verb: refuses, helps and takes --json as those of verbs do."""
-
-    def __init__(self, *, prog: str, description: str) -> None:
-        super().__init__(prog.removeprefix("memtrial "), description)
-        for action in self._actions:
-            if action.dest == "json":
-                # Where it is not given here, it may have been given before the word.
-                action.default = argparse.SUPPRESS
-
-
 def configure(parser: argparse.ArgumentParser) -> None:
     """Adds the words, each with its own options."""
     parser.set_defaults(word="list", pack=None)
     words = parser.add_subparsers(
-        dest="word", metavar="WORD", required=False, parser_class=_WordParser
+        dest="word", metavar="WORD", required=False, parser_class=WordParser
     )
     for word, text in WORDS.items():
         below = words.add_parser(word, help=text, description=text)

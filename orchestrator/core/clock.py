@@ -35,6 +35,15 @@ def monotonic_ms() -> int:
     return time.monotonic_ns() // 1_000_000
 
 
+def utc_text_of(seconds: int) -> str:
+    """Returns whole seconds since 1970 as `YYYY-MM-DDTHH:MM:SS.000Z`, which sorts with `utc_now_text`.
+
+    Raises:
+        ValueError: past the year 9999.
+    """
+    return datetime.fromtimestamp(seconds, tz=UTC).strftime("%Y-%m-%dT%H:%M:%S.000Z")
+
+
 def utc_seconds(text: str) -> float:
     """Returns seconds since 1970 of an RFC 3339 time in UTC.
 

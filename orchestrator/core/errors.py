@@ -125,6 +125,19 @@ class Incomplete(MemtrialError):
 
 
 class ApprovalRefused(MemtrialError):
-    """What was asked for needs a signed approval that is not there."""
+    """What was asked for needs a signed approval that is not there.
+
+    Args:
+        reference: the stable code of the refusal.
+        message: what happened, what was expected and found.
+        hint: the next step.
+        check: number of the gate's check that refused; None outside the gate.
+    """
 
     exit_code = 5
+
+    def __init__(
+        self, reference: str, message: str, *, hint: str, check: int | None = None
+    ) -> None:
+        super().__init__(reference, message, hint=hint)
+        self.check = check

@@ -2,7 +2,7 @@
 
 A key is named by its keyid, the SHA-256 of its SubjectPublicKeyInfo (RFC 8410); what
 `openssl pkey -pubin -outform DER | sha256sum` prints. Private keys are read only from files that nobody
-else can read; nothing here writes one.
+else can read, and written only to a new file of that kind.
 """
 
 from __future__ import annotations
@@ -17,9 +17,12 @@ from pathlib import Path
 from orchestrator.core.canonical import sha256_hex
 from orchestrator.core.curve import fault_of_public_key
 from orchestrator.core.errors import DocumentError, IntegrityError, UsageError
+from orchestrator.core.files import sync_folder
 
 # RFC 8410: SEQUENCE { SEQUENCE { OID 1.3.101.112 } BIT STRING } before the 32 bytes of the key.
 _SPKI_PREFIX = bytes.fromhex("302a300506032b6570032100")
+# RFC 8410: SEQUENCE { INTEGER 0, SEQUENCE { OID }, OCTET STRING { OCTET STRING } } before the 32 bytes.
+_PKCS8_PREFIX = bytes.fromhex("302e020100300506032b657004220420")
 _PEM_HEAD = b"-----BEGIN PUBLIC KEY-----\n"
 _PEM_TAIL = b"\n-----END PUBLIC KEY-----\n"
 MAX_KEY_FILE_BYTES = 4096
@@ -103,7 +106,7 @@ class PublicKey:
 
 
 class SigningKey:
-    """A private key in memory. Its bytes are never printed and never written."""
+    """A private key in memory. Its bytes are never printed; `create` alone writes them."""
 
     __slots__ = ("_private", "public")
 
@@ -139,6 +142,33 @@ class SigningKey:
         if not isinstance(key, Ed25519PrivateKey):
             raise _not_a_key(path)
         return cls(key.private_bytes_raw())
+
+    @classmethod
+    def create(cls, path: Path) -> SigningKey:
+        """Makes a key and writes it to a new file (PKCS#8 PEM, mode 0600), synced before this returns.
+
+        Raises:
+            UsageError: the file is there already, or cannot be made.
+        """
+        seed = os.urandom(32)
+        body = base64.b64encode(_PKCS8_PREFIX + seed)
+        data = b"-----BEGIN PRIVATE KEY-----\n" + body + b"\n-----END PRIVATE KEY-----\n"
+        try:
+            handle = os.open(
+                path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600
+            )
+        except OSError as error:
+            raise UsageError(
+                "signing-key-not-made",
+                f"expected to make a new key file, found {error.strerror} at {path}",
+                hint="choose another name; a key that is there is never overwritten",
+            ) from error
+        with os.fdopen(handle, "wb") as stream:
+            stream.write(data)
+            stream.flush()
+            os.fsync(handle)
+        sync_folder(path.parent)
+        return cls(seed)
 
     def sign(self, message: bytes) -> bytes:
         """Returns the 64 bytes of the signature."""

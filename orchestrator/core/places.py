@@ -49,6 +49,20 @@ def cache_root() -> Path:
     return (Path(base) if base else Path.home() / ".cache") / "memtrial"
 
 
+def config_root() -> Path:
+    """Returns the folder of the operator's own key and leave book (MEMTRIAL_CONFIG overrides)."""
+    named = os.environ.get("MEMTRIAL_CONFIG")
+    if named:
+        return Path(named)
+    base = os.environ.get("XDG_CONFIG_HOME")
+    return (Path(base) if base else Path.home() / ".config") / "memtrial"
+
+
+def local_home() -> Path:
+    """Returns the folder of the operator's key for local approvals, with its roles and nonce book."""
+    return config_root() / "local"
+
+
 def results_root() -> Path:
     """Returns where runs are written: the clone's `results/`, or `./results` outside a clone."""
     named = os.environ.get("MEMTRIAL_RESULTS")

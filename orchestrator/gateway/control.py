@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
+from collections.abc import Callable
 from dataclasses import asdict
 
 from orchestrator.core.errors import DocumentError, MemtrialError
@@ -20,19 +21,26 @@ from orchestrator.protocols import TrialPlace
 MAX_LINE_BYTES = 64 * 1024 * 1024
 
 
-def run_controlled() -> int:
-    """Runs until standard input ends; returns the exit code."""
-    return asyncio.run(_main())
+def run_controlled(make: Callable[[bytes], Gateway] | None = None) -> int:
+    """Runs until standard input ends; returns the exit code.
+
+    Args:
+        make: makes the gateway from the line of its set-up; by default one that calls no provider.
+    """
+    return asyncio.run(_main(make or _offline))
 
 
-async def _main() -> int:
+def _offline(line: bytes) -> Gateway:
+    return offline_gateway(GatewaySetup.parse(line, where="set-up", max_bytes=MAX_LINE_BYTES))
+
+
+async def _main(make: Callable[[bytes], Gateway]) -> int:
     reader = asyncio.StreamReader(limit=MAX_LINE_BYTES)
     protocol = asyncio.StreamReaderProtocol(reader)
     await asyncio.get_running_loop().connect_read_pipe(lambda: protocol, sys.stdin)
     try:
         line = (await reader.readline()).rstrip(b"\n")
-        setup = GatewaySetup.parse(line, where="set-up", max_bytes=MAX_LINE_BYTES)
-        gateway = offline_gateway(setup)
+        gateway = make(line)
     except MemtrialError as error:
         _say(_failure(error))
         return error.exit_code

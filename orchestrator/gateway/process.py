@@ -17,15 +17,17 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from orchestrator.core.errors import EnvironmentMissing, MemtrialError
+from orchestrator.core.errors import ApprovalRefused, EnvironmentMissing, MemtrialError
 from orchestrator.core.strictjson import parse_json
 from orchestrator.gateway.control import MAX_LINE_BYTES, order_close, order_open
-from orchestrator.model.gateway import GatewaySetup, Traffic
+from orchestrator.model.gateway import GatewaySetup, LiveSetup, Traffic
 from orchestrator.protocols import GatewayPlace, TrialPlace
 
 START_TIMEOUT_S = 60.0
 ANSWER_TIMEOUT_S = 120.0
-COMMAND = (sys.executable, "-m", "orchestrator", "gateway", "--controlled")
+_PROGRAM = (sys.executable, "-m", "orchestrator", "gateway")
+COMMAND = (*_PROGRAM, "--controlled")
+LIVE_COMMAND = (*_PROGRAM, "--controlled-live")
 
 
 class GatewayFault(MemtrialError):
@@ -37,7 +39,7 @@ class GatewayFault(MemtrialError):
 class GatewayProcess:
     """A running gateway process. Threads may open and close trials together."""
 
-    def __init__(self, setup: GatewaySetup) -> None:
+    def __init__(self, setup: GatewaySetup | LiveSetup) -> None:
         """Starts the process and waits until it is ready.
 
         Raises:
@@ -45,7 +47,7 @@ class GatewayProcess:
         """
         self._lock = threading.Lock()
         self._process = subprocess.Popen(
-            COMMAND,
+            LIVE_COMMAND if isinstance(setup, LiveSetup) else COMMAND,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             # Ctrl-C is for the starter, which ends this process in order.
@@ -96,6 +98,10 @@ class GatewayProcess:
         if not isinstance(answer, dict):
             raise self._silent("something else")
         failed = answer.get("failed")
+        if isinstance(failed, dict) and failed.get("exit_code") == ApprovalRefused.exit_code:
+            raise ApprovalRefused(
+                str(failed["reference"]), str(failed["message"]), hint=str(failed["hint"])
+            )
         if isinstance(failed, dict):
             raise GatewayFault(
                 str(failed["reference"]), str(failed["message"]), hint=str(failed["hint"])

@@ -12,6 +12,7 @@ from orchestrator.model.record import (
     AttemptStarted,
     LedgerEntry,
     MemoryStep,
+    RunApproved,
     RunEnded,
     RunResumed,
     RunStarted,
@@ -61,6 +62,7 @@ class RunRecord:
     """A run as its ledger tells it."""
 
     started: RunStarted | None = None
+    approved: RunApproved | None = None
     ended: list[RunEnded] = field(default_factory=list)
     resumed: int = 0
     trials: dict[str, TrialRecord] = field(default_factory=dict)
@@ -86,6 +88,8 @@ def replay(entries: list[LedgerEntry]) -> RunRecord:
         body = entry.body
         if isinstance(body, RunStarted):
             run.started = body
+        elif isinstance(body, RunApproved):
+            run.approved = run.approved or body
         elif isinstance(body, RunResumed):
             run.resumed += 1
         elif isinstance(body, RunEnded):

@@ -1,15 +1,16 @@
 """What a gateway is told and what it tells: its part of a plan, its set-up, the traffic of a trial, a replay.
 
-Reads and writes nothing. No document here can ask for live traffic: that needs a permit, which is a
-value in a process and never a file.
+Reads and writes nothing. A live set-up asks and allows nothing: the process that gets it passes the gate
+itself, and the permit is a value in that process and never a file.
 """
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
+from orchestrator.model.approval import Upstream
 from orchestrator.model.base import Closed, Document, Sha256, Slug, Text
 from orchestrator.model.exchange import Cap, Cost, Match, Role
 from orchestrator.model.script import Script
@@ -24,6 +25,29 @@ class GatewayPin(Closed):
     script_sha256: Sha256
     prices: PriceTable
     caps: Caps
+
+
+class LivePin(Closed):
+    """A real model as a plan fixes it: where calls go, prices of a day, caps that are equal in every arm.
+
+    `standing` is what the run's evidence is worth at most: only phase official is more than directional.
+    """
+
+    mode: Literal["live"] = "live"
+    standing: Literal["directional", "official"]
+    model: Text
+    upstream: Upstream
+    prices: PriceTable
+    caps: Caps
+
+    @model_validator(mode="after")
+    def _priced(self) -> Self:
+        if self.prices.find(self.model) is None:
+            raise ValueError(f"the price table has no price for {self.model}")
+        return self
+
+
+AnyGatewayPin = Annotated[GatewayPin | LivePin, Field(discriminator="mode")]
 
 
 class Bounds(Closed):
@@ -62,6 +86,18 @@ class GatewaySetup(Document):
     caps: Caps
     script: Script | None = None
     cassette: CassetteUse | None = None
+    bounds: Bounds = Bounds()
+
+
+class LiveSetup(Document):
+    """What a live gateway process is started with: where the plan and its approval lie, and whose run it is."""
+
+    folder: Text
+    sockets: Text
+    plan: Text
+    approval: Text
+    home: Text
+    run_id: Slug
     bounds: Bounds = Bounds()
 
 

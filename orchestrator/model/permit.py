@@ -1,7 +1,7 @@
 """The permit: proof, within one process, that live model calls were approved. Never a file, never a message.
 
-Nothing in this repository can make one yet: the constructor refuses, and the gate, which will be the
-only issuer, is not built. Tests make theirs past the constructor.
+The constructor refuses; `trust/gate/issue.py` alone makes one, after every check has passed, and only the
+gate's own modules may import that. Tests make theirs past the constructor.
 """
 
 from __future__ import annotations
@@ -35,6 +35,6 @@ class Permit:
         """
         raise ApprovalRefused(
             "permit-not-issued",
-            "live model calls: expected a permit of the approval gate, found that nothing here issues one",
-            hint="use a scripted or recorded run",
+            "live model calls: expected a permit that the approval gate issued, found an attempt to make one",
+            hint="approve the plan: `memtrial approve local PLAN --max-usd N`",
         )

@@ -17,7 +17,7 @@ from orchestrator.model.base import (
     Text,
 )
 from orchestrator.model.condition import Condition
-from orchestrator.model.gateway import GatewayPin
+from orchestrator.model.gateway import AnyGatewayPin, LivePin
 from orchestrator.model.symmetry import ArmSetting, arm_setting, inequality, unequal_budgets
 from orchestrator.model.task import Limits, TaskDigests
 
@@ -26,7 +26,7 @@ class AgentPin(Closed):
     """Which agent runs. A scripted agent or model knows the answer: its trials are diagnostic for ever."""
 
     name: Slug
-    kind: Literal["scripted", "scripted_model"]
+    kind: Literal["scripted", "scripted_model", "live_model"]
     program_sha256: Sha256
     model: str | None = None
     reasoning_effort: str | None = None
@@ -144,7 +144,7 @@ class Plan(Document):
     runtime: RuntimeName | None
     toolchain: Toolchain
     retry: Retry
-    gateway: GatewayPin | None = None
+    gateway: AnyGatewayPin | None = None
     parity: MemoryParity
     arms: tuple[ArmSetting, ...] = Field(min_length=1)
     trials: tuple[Trial, ...] = Field(min_length=1)
@@ -184,6 +184,20 @@ class Plan(Document):
         return self
 
     @model_validator(mode="after")
+    def _live_is_told(self) -> Self:
+        live = isinstance(self.gateway, LivePin)
+        kinds = {agent.kind for agent in self.agents}
+        if live is not ("live_model" in kinds) or (live and kinds != {"live_model"}):
+            raise ValueError("a live plan has live agents only, and only a live plan has them")
+        if isinstance(self.gateway, LivePin):
+            official = self.phase == "official"
+            if (self.gateway.standing == "official") is not official:
+                raise ValueError("a live plan is directional in every phase but official")
+            if {agent.model for agent in self.agents} != {self.gateway.model}:
+                raise ValueError("every agent of a live plan asks the plan's model")
+        return self
+
+    @model_validator(mode="after")
     def _arms_are_equal(self) -> Self:
         named = [(arm.task_id, arm.condition_id) for arm in self.arms]
         cells = [(task.digests.id, c.id) for task in self.tasks for c in self.conditions]
@@ -198,6 +212,13 @@ class Plan(Document):
                     f"task {arm.task_id}: the setting of {arm.condition_id} is not what the plan's pins give"
                 )
         return self
+
+    @property
+    def standing(self) -> Literal["diagnostic", "directional", "official"]:
+        """What the evidence of a run of this plan is worth at most; claims rest on official alone."""
+        if self.diagnostic or not isinstance(self.gateway, LivePin):
+            return "diagnostic"
+        return self.gateway.standing
 
     def setting(self, task_id: str, condition_id: str) -> ArmSetting:
         """Returns the setting of an arm as the pins of this plan give it."""
@@ -231,7 +252,7 @@ def setting_of(
     retry: Retry,
     profile_sha256: str,
     *,
-    gateway: GatewayPin | None = None,
+    gateway: AnyGatewayPin | None = None,
     runtime: str | None = None,
 ) -> ArmSetting:
     """Returns the setting of one arm of a task; nothing in it depends on the condition."""

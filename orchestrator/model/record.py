@@ -45,6 +45,18 @@ class RunStarted(Closed):
     workers: int = Field(gt=0)
 
 
+class RunApproved(Closed):
+    """A live run was allowed: which approval, and what the run's evidence is worth at most."""
+
+    kind: Literal["run_approved"] = "run_approved"
+    approval_sha256: Sha256
+    approval_id: Slug
+    signers: tuple[Sha256, ...] = Field(min_length=1)
+    standing: Literal["directional", "official"]
+    max_usd_micros: int = Field(gt=0)
+    expires_s: int = Field(gt=0)
+
+
 class RunResumed(Closed):
     """A later process took the run up again."""
 
@@ -124,7 +136,14 @@ class RunEnded(Closed):
 
 
 Body = Annotated[
-    RunStarted | RunResumed | AttemptStarted | MemoryStep | StageDone | AttemptEnded | RunEnded,
+    RunStarted
+    | RunApproved
+    | RunResumed
+    | AttemptStarted
+    | MemoryStep
+    | StageDone
+    | AttemptEnded
+    | RunEnded,
     Field(discriminator="kind"),
 ]
 

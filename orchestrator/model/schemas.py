@@ -7,6 +7,7 @@ import json
 from pydantic import BaseModel
 
 from orchestrator.model import (
+    approval,
     attack,
     bundle,
     condition,
@@ -18,10 +19,12 @@ from orchestrator.model import (
     lifecycle,
     memory,
     memory_audit,
+    nonce,
     plan,
     record,
     report,
     review,
+    roles,
     script,
     source,
     statement,
@@ -34,6 +37,11 @@ from orchestrator.model import (
 from orchestrator.model.base import schema_name
 
 PUBLISHED: tuple[type[BaseModel], ...] = (
+    approval.LocalApproval,
+    approval.ManyEnvelope,
+    approval.OfficialApproval,
+    approval.SmokeApproval,
+    approval.Withdrawal,
     attack.AttackCard,
     attack.AttackReport,
     bundle.BundleCard,
@@ -48,6 +56,7 @@ PUBLISHED: tuple[type[BaseModel], ...] = (
     exchange.SpendLine,
     exchange.TrafficLine,
     gateway.GatewaySetup,
+    gateway.LiveSetup,
     gateway.ReplayReport,
     gateway.Traffic,
     images.ImageLock,
@@ -70,12 +79,15 @@ PUBLISHED: tuple[type[BaseModel], ...] = (
     lifecycle.StoreDump,
     memory.Injection,
     memory.Remembered,
+    nonce.NonceHead,
+    nonce.NonceLine,
     plan.Plan,
     record.LedgerEntry,
     record.Prepared,
     record.Sealed,
     report.RunReport,
     review.ReviewLog,
+    roles.Roles,
     script.Script,
     statement.BundleSeal,
     statement.RunSummary,

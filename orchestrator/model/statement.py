@@ -168,11 +168,15 @@ class KeyPin(Closed):
 
 
 class RunSummary(Document):
-    """Own predicate of a run. `approval_sha256` is filled where the phase needs an approval."""
+    """Own predicate of a run. `approval_sha256` is filled where the run needed an approval.
+
+    `standing` is what its evidence is worth at most: claims rest on official runs alone.
+    """
 
     run_id: Slug
     phase: Literal["local", "smoke", "official"]
     diagnostic: bool
+    standing: Literal["diagnostic", "directional", "official"]
     complete: bool
     trials: int = Field(ge=0)
     verdicts: int = Field(ge=0)

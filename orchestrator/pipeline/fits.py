@@ -10,9 +10,11 @@ from collections.abc import Callable
 
 from orchestrator.core.errors import DocumentError, IntegrityError, MemtrialError, UsageError
 from orchestrator.core.printable import printable
+from orchestrator.model.gateway import LivePin
 from orchestrator.model.plan import Plan
-from orchestrator.pipeline.options import PlanRequest
-from orchestrator.pipeline.traffic import caps_of
+from orchestrator.pipeline.liveplan import even_caps
+from orchestrator.pipeline.options import CapLevel, LiveRequest, PlanRequest
+from orchestrator.pipeline.traffic import SCRIPTED_CAPS, caps_of
 
 NEW_PLAN = "restore what changed, or make a new plan with `memtrial plan`"
 _REVISION = frozenset({"source_revision", "source_dirty"})
@@ -39,7 +41,35 @@ def request_of(plan: Plan) -> PlanRequest:
         model=model,
         reasoning_effort=effort,
         runtime=plan.runtime,
-        caps=caps_of(plan.gateway),
+        caps=_caps_of(plan),
+        live=_live_of(plan),
+    )
+
+
+def _caps_of(plan: Plan) -> tuple[tuple[CapLevel, int], ...]:
+    """Returns the caps that a plan was asked for, beside the most that a live run may spend."""
+    pin = plan.gateway
+    if pin is None:
+        return ()
+    if not isinstance(pin, LivePin):
+        return caps_of(pin, SCRIPTED_CAPS)
+    given = even_caps(
+        pin.caps.per_run_usd_micros,
+        conditions=len(plan.conditions),
+        trials_each=len(plan.tasks) * plan.epochs * len(plan.agents),
+    )
+    return caps_of(pin, given)
+
+
+def _live_of(plan: Plan) -> LiveRequest | None:
+    pin = plan.gateway
+    if not isinstance(pin, LivePin):
+        return None
+    return LiveRequest(
+        provider=pin.upstream.provider,
+        origin=pin.upstream.origin,
+        prices=pin.prices,
+        max_usd_micros=pin.caps.per_run_usd_micros,
     )
 
 

@@ -3,7 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from orchestrator.model.usage import PriceTable
+
+
+@dataclass(frozen=True, slots=True)
+class LiveRequest:
+    """A real model: where its calls go, its prices, and the most that the whole run may spend."""
+
+    provider: Literal["anthropic", "openai"]
+    origin: str
+    prices: PriceTable
+    max_usd_micros: int
 
 CapLevel = Literal["call", "trial", "condition", "run"]
 
@@ -27,3 +40,4 @@ class PlanRequest:
     runtime: str | None = None
     # In micro-USD; a level that is not named keeps the cap that the gateway's mode has by itself.
     caps: tuple[tuple[CapLevel, int], ...] = ()
+    live: LiveRequest | None = None

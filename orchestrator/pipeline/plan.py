@@ -14,7 +14,7 @@ from orchestrator.agents.registry import asks_a_model, driver_for
 from orchestrator.core.canonical import sha256_hex
 from orchestrator.core.errors import DocumentError, UsageError, unknown_name
 from orchestrator.model.condition import Condition, ConditionRegistry
-from orchestrator.model.gateway import GatewayPin
+from orchestrator.model.gateway import AnyGatewayPin
 from orchestrator.model.plan import (
     AgentPin,
     CuratedPin,
@@ -26,6 +26,7 @@ from orchestrator.model.plan import (
     setting_of,
 )
 from orchestrator.model.symmetry import ArmSetting, inequality, unequal_budgets
+from orchestrator.pipeline.liveplan import check_live, live_pin
 from orchestrator.pipeline.memory import check_pins
 from orchestrator.pipeline.options import PlanRequest
 from orchestrator.pipeline.parity import parity_of
@@ -73,7 +74,7 @@ def build_plan(
     """
     chosen = choose(request, fixtures=fixtures, images=images)
     tasks, conditions, agents = chosen.tasks, chosen.conditions, chosen.agents
-    gateway = _gateway(request, fixtures, tasks, agents)
+    gateway = _gateway(request, chosen, fixtures)
     pins = _task_pins(request, fixtures, tasks, image_pins)
     made_by = source or source_state()
     return Plan(
@@ -84,7 +85,7 @@ def build_plan(
         matrix=request.matrix,
         epochs=request.epochs,
         order_seed=request.order_seed,
-        diagnostic=True,
+        diagnostic=request.live is None,
         source_revision=made_by.revision,
         source_dirty=made_by.dirty,
         agents=agents,
@@ -102,24 +103,6 @@ def build_plan(
     )
 
 
-def _gateway(
-    request: PlanRequest,
-    fixtures: Path,
-    tasks: tuple[LoadedTask, ...],
-    agents: tuple[AgentPin, ...],
-) -> GatewayPin | None:
-    """Returns the gateway's part of the plan, if an agent asks a model."""
-    if any(agent.model for agent in agents):
-        return with_caps(gateway_pin(fixtures, tasks), request.caps)
-    if request.caps:
-        raise UsageError(
-            "caps-without-a-model",
-            "expected an agent that asks a model with --cap, found none",
-            hint="add --agent chat, or leave --cap out",
-        )
-    return None
-
-
 @dataclass(frozen=True, slots=True)
 class Chosen:
     """What a request comes to; everything about it that can be checked without an engine holds."""
@@ -130,6 +113,22 @@ class Chosen:
     curated: tuple[CuratedPin, ...]
 
 
+def _gateway(request: PlanRequest, chosen: Chosen, fixtures: Path) -> AnyGatewayPin | None:
+    """Returns the gateway's part of the plan, if an agent asks a model."""
+    if request.live is not None:
+        pin = live_pin(request, tasks=len(chosen.tasks), conditions=len(chosen.conditions))
+        return with_caps(pin, request.caps)
+    if any(agent.model for agent in chosen.agents):
+        return with_caps(gateway_pin(fixtures, chosen.tasks), request.caps)
+    if request.caps:
+        raise UsageError(
+            "caps-without-a-model",
+            "expected an agent that asks a model with --cap, found none",
+            hint="add --agent chat, or leave --cap out",
+        )
+    return None
+
+
 def choose(request: PlanRequest, *, fixtures: Path, images: Path) -> Chosen:
     """Finds what a request names, before any image is made.
 
@@ -138,7 +137,7 @@ def choose(request: PlanRequest, *, fixtures: Path, images: Path) -> Chosen:
         DocumentError: a fixture is invalid, or a task has no curated file that an arm needs.
     """
     agents = _agents(request, images)
-    _check_phase(request)
+    check_live(request)
     conditions = _conditions(request, fixtures)
     tasks = _tasks(request, fixtures)
     curated = any(condition.adapter in SERVES_FILE for condition in conditions)
@@ -162,7 +161,7 @@ def equal_arms(
     tasks: tuple[TaskPin, ...],
     conditions: tuple[Condition, ...],
     agents: tuple[AgentPin, ...],
-    gateway: GatewayPin | None = None,
+    gateway: AnyGatewayPin | None = None,
     *,
     runtime: str | None = None,
 ) -> tuple[ArmSetting, ...]:
@@ -185,21 +184,6 @@ def equal_arms(
             hint="give all arms of a task the same limits, image, agent, caps, environment and budget",
         )
     return arms
-
-
-def _check_phase(request: PlanRequest) -> None:
-    if request.phase != "local":
-        raise UsageError(
-            "phase-needs-live-agent",
-            f"expected phase local for scripted agents, found {request.phase}: phases smoke and official spend money and need signed approval",
-            hint="use --phase local",
-        )
-    if request.model is not None or request.reasoning_effort is not None:
-        raise UsageError(
-            "agent-has-no-model",
-            "expected no --model and no --reasoning-effort: scripted agents call no model",
-            hint="leave both out",
-        )
 
 
 def _conditions(request: PlanRequest, fixtures: Path) -> tuple[Condition, ...]:
@@ -256,14 +240,16 @@ def _tasks(request: PlanRequest, fixtures: Path) -> tuple[LoadedTask, ...]:
 def _agents(request: PlanRequest, images: Path) -> tuple[AgentPin, ...]:
     pins = []
     for name in dict.fromkeys(request.agents):
-        model = asks_a_model(driver_for(name).name)
-        program = images / "agent" / ("chat.py" if model else "scripted.py")
+        asks = asks_a_model(driver_for(name).name)
+        program = images / "agent" / ("chat.py" if asks else "scripted.py")
+        live = asks and request.live is not None
         pins.append(
             AgentPin(
                 name=name,
-                kind="scripted_model" if model else "scripted",
+                kind="live_model" if live else "scripted_model" if asks else "scripted",
                 program_sha256=sha256_hex(program.read_bytes()),
-                model=SCRIPTED_MODEL if model else None,
+                model=(request.model if live else SCRIPTED_MODEL) if asks else None,
+                reasoning_effort=request.reasoning_effort if live else None,
             )
         )
     return tuple(pins)

@@ -14,14 +14,11 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from orchestrator.attest import layout
 from orchestrator.core.clock import monotonic_ms, run_stamp
 from orchestrator.core.errors import DocumentError, IntegrityError, MemtrialError, UsageError
 from orchestrator.core.files import write_atomic
-from orchestrator.core.keys import PublicKey
-from orchestrator.core.notes import parse_checkpoint
 from orchestrator.ledger.blobs import BlobStore
-from orchestrator.ledger.chain import Ledger, Prefix, read_entries
+from orchestrator.ledger.chain import Ledger, read_entries
 from orchestrator.ledger.history import AttemptRecord, RunRecord, nothing_recorded, replay
 from orchestrator.model.outcome import RETRIED, Outcome, outcome_of_error
 from orchestrator.model.plan import Plan, Trial
@@ -35,6 +32,8 @@ from orchestrator.model.record import (
 )
 from orchestrator.model.verdict import Verdict
 from orchestrator.pipeline.journal import Journal
+from orchestrator.pipeline.live import Approve
+from orchestrator.pipeline.prefix import signed_prefix
 from orchestrator.pipeline.retry import retrying
 from orchestrator.pipeline.stages import Bench
 from orchestrator.pipeline.trial import run_trial
@@ -93,18 +92,28 @@ class Run:
         self._watch: Watch | None = None
 
     @classmethod
-    def create(cls, results: Path, plan: Plan, *, engine: str, workers: int) -> Run:
-        """Makes the folder of a new run and points `latest` at it."""
+    def create(
+        cls, results: Path, plan: Plan, *, engine: str, workers: int, approve: Approve | None = None
+    ) -> Run:
+        """Makes the folder of a new run and points `latest` at it.
+
+        `approve` uses the approval of a live run up, for this run's id, before anything is made.
+        """
         plan_bytes = plan.canonical()
         plan_sha256 = plan.digest_sha256()
         run_id = f"{run_stamp().lower()}-{plan_sha256[:8]}-{secrets.token_hex(2)}"
+        approved = approve(run_id) if approve else None
         folder = results / run_id
         folder.mkdir(parents=True)
         write_atomic(folder / "plan.json", plan_bytes)
+        if approved:
+            approved.write(folder)
         ledger = Ledger.create(folder / "ledger.jsonl")
         ledger.append(
             RunStarted(run_id=run_id, plan_sha256=plan_sha256, engine=engine, workers=workers)
         )
+        if approved:
+            ledger.append(approved.entry)
         point_latest(results, run_id)
         return cls(folder, plan, ledger, RunRecord())
 
@@ -375,21 +384,6 @@ def check_plan_is_recorded(plan: Plan, record: RunRecord, folder: Path) -> None:
             f"{folder.name}: expected the plan that the ledger began with, found {plan.digest_sha256()[:16]}",
             hint="restore plan.json from a copy",
         )
-
-
-def signed_prefix(folder: Path) -> Prefix | None:
-    """Returns what the checkpoint of an earlier seal says of a run's ledger, or None if there is none.
-
-    Raises:
-        DocumentError: checkpoint or key are malformed.
-        IntegrityError: the checkpoint is not signed by the key beside it.
-    """
-    note, key = folder / layout.CHECKPOINT, folder / layout.KEY
-    if not note.is_file() or not key.is_file():
-        return None
-    signed = parse_checkpoint(note.read_bytes(), where=note.name)
-    signed.verify(PublicKey.parse_pem(key.read_bytes(), where=key.name), where=note.name)
-    return Prefix(signed.checkpoint.size, signed.checkpoint.root)
 
 
 def point_latest(results: Path, run_id: str) -> None:

@@ -25,6 +25,7 @@ from orchestrator.pipeline.boxes import boxes_of
 from orchestrator.pipeline.fits import check_fits
 from orchestrator.pipeline.guards import Guards, examine_images, host_canary
 from orchestrator.pipeline.imaging import Shared, languages_of, shared_images, write_lock
+from orchestrator.pipeline.live import approval_for, check_resumable
 from orchestrator.pipeline.memory import adapter_of, check_available
 from orchestrator.pipeline.options import PlanRequest
 from orchestrator.pipeline.plan import build_plan, choose
@@ -196,21 +197,37 @@ def benches(
 
 
 def start_run(
-    plan: Plan, *, watch: Watch, workers: int, cassette: CassetteUse | None = None
+    plan: Plan,
+    *,
+    watch: Watch,
+    workers: int,
+    cassette: CassetteUse | None = None,
+    approval: bytes | None = None,
 ) -> Path:
     """Runs a plan in a new folder and returns it; with a cassette, recorded answers instead of new ones.
 
+    Args:
+        plan: the plan.
+        watch: shows the progress.
+        workers: trials at a time; 0 chooses.
+        cassette: a recording to play instead of asking any model.
+        approval: the signed approval of a live run.
+
     Raises:
+        ApprovalRefused: a live plan, and the gate refused.
         Cancelled: a signal stopped it.
         MemtrialError: plan, files and machine do not fit; then no folder was made.
     """
+    approve = None if cassette else approval_for(plan, approval)
     client = connect()
     _check_plan_fits(plan, watch.say)
     require_writable(results_root(), "runs are written to it")
     workers = ready_to_run(client, plan, plan.trials, watch.say, workers=workers)
     sandbox = DockerSandbox(client, installation_id(cache_root()), runtime=plan.runtime)
     with stoppable(sandbox, watch) as stopper:
-        run = Run.create(results_root(), plan, engine=describe(client), workers=workers)
+        run = Run.create(
+            results_root(), plan, engine=describe(client), workers=workers, approve=approve
+        )
         stopper.of(run)
         watch.say(
             f"run {run.folder.name}: {counted(len(plan.trials), 'trial')} with {counted(workers, 'worker')}"
@@ -226,8 +243,9 @@ def resume_run(folder: Path, *, watch: Watch, workers: int, full: bool = False) 
         Cancelled: a signal stopped it again.
         MemtrialError: record, files and machine do not fit; then nothing was written.
     """
-    client = connect()
     plan = recorded_plan(folder)
+    check_resumable(plan, folder)
+    client = connect()
     _check_plan_fits(plan, watch.say)
     left = pending_of(folder, plan)
     workers = ready_to_run(client, plan, left, watch.say, workers=workers)

@@ -10,11 +10,22 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TypeVar
 
+from orchestrator.attest import layout
 from orchestrator.core.errors import BudgetExhausted, IntegrityError
 from orchestrator.core.files import read_confined
+from orchestrator.core.places import local_home
 from orchestrator.gateway.process import GatewayProcess
-from orchestrator.model.gateway import CassetteUse, GatewayPin, GatewaySetup, Traffic
+from orchestrator.model.gateway import (
+    AnyGatewayPin,
+    CassetteUse,
+    GatewayPin,
+    GatewaySetup,
+    LivePin,
+    LiveSetup,
+    Traffic,
+)
 from orchestrator.model.plan import Plan
 from orchestrator.model.script import Scenario, Script, ScriptedCall, ScriptedTurn, Wanted
 from orchestrator.model.usage import Caps, PriceTable
@@ -32,6 +43,7 @@ SCRIPTED_CAPS = Caps(
     per_run_usd_micros=100_000_000_000,
 )
 MARK = "MEMTRIAL_PATCH"
+AnyPin = TypeVar("AnyPin", GatewayPin, LivePin)
 
 
 def load_prices(fixtures: Path) -> PriceTable:
@@ -87,22 +99,20 @@ def gateway_pin(fixtures: Path, tasks: tuple[LoadedTask, ...]) -> GatewayPin:
     )
 
 
-def with_caps(pin: GatewayPin, caps: tuple[tuple[CapLevel, int], ...]) -> GatewayPin:
+def with_caps(pin: AnyPin, caps: tuple[tuple[CapLevel, int], ...]) -> AnyPin:
     """Returns the gateway's part of a plan with other caps where some are asked for."""
     named = {f"per_{level}_usd_micros": usd_micros for level, usd_micros in caps}
     return pin.model_copy(update={"caps": pin.caps.model_copy(update=named)})
 
 
-def caps_of(pin: GatewayPin | None) -> tuple[tuple[CapLevel, int], ...]:
+def caps_of(pin: AnyGatewayPin, by_itself: Caps) -> tuple[tuple[CapLevel, int], ...]:
     """Returns the caps that a plan was asked for: those that its gateway would not have by itself."""
-    if pin is None:
-        return ()
     levels: tuple[CapLevel, ...] = ("call", "trial", "condition", "run")
     found = ((level, getattr(pin.caps, f"per_{level}_usd_micros")) for level in levels)
     return tuple(
         (level, usd_micros)
         for level, usd_micros in found
-        if usd_micros != getattr(SCRIPTED_CAPS, f"per_{level}_usd_micros")
+        if usd_micros != getattr(by_itself, f"per_{level}_usd_micros")
     )
 
 
@@ -124,25 +134,45 @@ def gateway_of(
     if plan.gateway is None:
         yield None
         return
-    script = script_of(tasks)
-    if script.digest_sha256() != plan.gateway.script_sha256:
+    # A socket's path is short by the kernel's rule, so sockets do not live in the results folder.
+    with tempfile.TemporaryDirectory(prefix="memtrial-") as sockets:
+        setup = _setup(plan.gateway, folder, f"{sockets}/s", tasks, cassette)
+        with GatewayProcess(setup) as process:
+            yield process
+
+
+def _setup(
+    pin: AnyGatewayPin,
+    folder: Path,
+    sockets: str,
+    tasks: tuple[LoadedTask, ...],
+    cassette: CassetteUse | None,
+) -> GatewaySetup | LiveSetup:
+    record = str(folder / "gateway")
+    if isinstance(pin, LivePin) and cassette is None:
+        return LiveSetup(
+            folder=record,
+            sockets=sockets,
+            plan=str(folder / layout.PLAN),
+            approval=str(folder / layout.APPROVAL),
+            home=str(local_home()),
+            run_id=folder.name,
+        )
+    script = script_of(tasks) if isinstance(pin, GatewayPin) else None
+    if isinstance(pin, GatewayPin) and script and script.digest_sha256() != pin.script_sha256:
         raise IntegrityError(
             "script-changed",
             "expected the script that the plan pins, found another",
             hint="use the version of memtrial that made the plan, or make a new plan",
         )
-    # A socket's path is short by the kernel's rule, so sockets do not live in the results folder.
-    with tempfile.TemporaryDirectory(prefix="memtrial-") as sockets:
-        setup = GatewaySetup(
-            folder=str(folder / "gateway"),
-            sockets=f"{sockets}/s",
-            prices=plan.gateway.prices,
-            caps=plan.gateway.caps,
-            script=None if cassette else script,
-            cassette=cassette,
-        )
-        with GatewayProcess(setup) as process:
-            yield process
+    return GatewaySetup(
+        folder=record,
+        sockets=sockets,
+        prices=pin.prices,
+        caps=pin.caps,
+        script=None if cassette else script,
+        cassette=cassette,
+    )
 
 
 def was_capped(traffic: Traffic | None) -> bool:

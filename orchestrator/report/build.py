@@ -352,6 +352,10 @@ def limitations(plan: Plan, blocks: tuple[Block, ...] = ()) -> tuple[str, ...]:
         said.append(
             "Scripted agents know the answer: this run shows that the wiring works, not that memory helps a model."
         )
+    if plan.standing == "directional":
+        said.append(
+            "Directional evidence: the run was not approved by a threshold of people, so no claim can pass on it."
+        )
     if any(pin.curator_kind == "synthetic" for pin in plan.curated):
         said.append(
             "The curated files are synthetic: no person kept them, so no maintenance time is known and no claim can rest on them."

@@ -18,7 +18,8 @@ from orchestrator.core.errors import IntegrityError, UsageError
 from orchestrator.core.keys import SigningKey
 from orchestrator.ledger.chain import Ledger
 from orchestrator.model.record import RunEnded, RunResumed
-from orchestrator.pipeline.run import Run, signed_prefix
+from orchestrator.pipeline.prefix import signed_prefix
+from orchestrator.pipeline.run import Run
 from orchestrator.pipeline.seal import Inputs, Signer, seal_run
 from tests.evidence.conftest import NOW
 from tests.recorded import files_of, inputs, seal, write_reports

@@ -8,9 +8,10 @@ import json
 import pytest
 from securesystemslib.dsse import Envelope as OtherEnvelope
 
-from orchestrator.attest.dsse import open_envelope, pre_authentication_encoding, sign_payload
+from orchestrator.attest.dsse import open_envelope, sign_payload
 from orchestrator.core.errors import MemtrialError
 from orchestrator.core.keys import SigningKey
+from orchestrator.core.pae import pre_authentication_encoding
 
 PAYLOAD = b'{"a":1}'
 

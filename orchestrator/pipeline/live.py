@@ -1,0 +1,155 @@
+"""A live run: passes the gate before a folder is made, writes down what allowed it, and starts the live gateway.
+
+The gateway's process passes the gate itself, from the run's own files; no permit travels to it. Reads the
+operator's corner and, in the gateway's process alone, provider keys.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from orchestrator.attest import layout
+from orchestrator.core.clock import unix_time_s
+from orchestrator.core.errors import ApprovalRefused
+from orchestrator.core.files import read_confined, write_atomic
+from orchestrator.core.places import local_home
+from orchestrator.gateway.control import MAX_LINE_BYTES, run_controlled
+from orchestrator.gateway.gateway import Gateway
+from orchestrator.gateway.keys import keys_from_environment
+from orchestrator.gateway.live import LiveMode
+from orchestrator.gateway.secrets import Secrets
+from orchestrator.model.gateway import LivePin, LiveSetup
+from orchestrator.model.plan import Plan
+from orchestrator.model.record import RunApproved
+from orchestrator.trust.approvals import live_pin
+from orchestrator.trust.gate.local import Asked, Leave, dispatch_local, pass_local_gate
+from orchestrator.trust.home import open_home
+
+MAX_PLAN_BYTES = 64 * 1024 * 1024
+MAX_APPROVAL_BYTES = 1024 * 1024
+NOT_BEGUN = "not-begun"
+
+
+@dataclass(frozen=True, slots=True)
+class Approved:
+    """What a run's folder and ledger say about the approval that it began under."""
+
+    entry: RunApproved
+    files: tuple[tuple[str, bytes], ...]
+
+    def write(self, folder: Path) -> None:
+        """Writes approval and roles beside the record."""
+        for name, data in self.files:
+            write_atomic(folder / name, data)
+
+
+Approve = Callable[[str], Approved]
+
+
+def approval_for(plan: Plan, envelope_data: bytes | None) -> Approve | None:
+    """Passes the gate for a new run of a plan; returns what uses the approval up once the run has its id.
+
+    Args:
+        plan: the plan that is to run.
+        envelope_data: the approval; None where the user asked for no live run.
+
+    Raises:
+        ApprovalRefused: a live plan without an approval, or a check that failed.
+        EnvironmentMissing: there is no key of the provider.
+    """
+    live = isinstance(plan.gateway, LivePin)
+    if envelope_data is None:
+        if live:
+            raise _needs_approval("no --live")
+        return None
+    plan_data, home = plan.canonical(), open_home(local_home())
+    asked = Asked(plan_data, envelope_data, home, NOT_BEGUN, int(unix_time_s()))
+    pass_local_gate(asked)
+    keys_from_environment().header(live_pin(plan).upstream.provider)
+
+    def approve(run_id: str) -> Approved:
+        now_s = int(unix_time_s())
+        leave = dispatch_local(Asked(plan_data, envelope_data, home, run_id, now_s))
+        return Approved(
+            _entry(leave),
+            ((layout.APPROVAL, envelope_data), (layout.ROLES, home.roles.document.canonical())),
+        )
+
+    return approve
+
+
+def check_resumable(plan: Plan, folder: Path) -> None:
+    """Passes the gate for a run that goes on: same run, same approval, inside its window.
+
+    Raises:
+        ApprovalRefused: a check failed.
+        EnvironmentMissing: there is no key of the provider.
+    """
+    if not isinstance(plan.gateway, LivePin):
+        return
+    pass_local_gate(_asked_by(folder, local_home(), folder.name))
+    keys_from_environment().header(plan.gateway.upstream.provider)
+
+
+def _asked_by(folder: Path, home: Path, run_id: str) -> Asked:
+    envelope = folder / layout.APPROVAL
+    if not envelope.is_file():
+        raise _needs_approval(f"none in {folder.name}")
+    return Asked(
+        plan_data=read_confined(folder, layout.PLAN, max_bytes=MAX_PLAN_BYTES),
+        envelope_data=read_confined(folder, layout.APPROVAL, max_bytes=MAX_APPROVAL_BYTES),
+        home=open_home(home),
+        run_id=run_id,
+        now_s=int(unix_time_s()),
+    )
+
+
+def _entry(leave: Leave) -> RunApproved:
+    return RunApproved(
+        approval_sha256=leave.approval_sha256,
+        approval_id=leave.approval.approval_id,
+        signers=leave.signers,
+        standing=leave.approval.standing,
+        max_usd_micros=leave.permit.max_usd_micros,
+        expires_s=leave.approval.window.expires_s,
+    )
+
+
+def _needs_approval(found: str) -> ApprovalRefused:
+    return ApprovalRefused(
+        "live-needs-approval",
+        f"a plan with a live model: expected a signed approval, found {found}; nothing was contacted",
+        hint="approve it with `memtrial approve local PLAN --max-usd N`, then `memtrial run PLAN --live`",
+    )
+
+
+def live_gateway(line: bytes) -> Gateway:
+    """Makes the live gateway of a run, in the process that will call the provider.
+
+    Raises:
+        ApprovalRefused: the gate refused.
+        DocumentError: the set-up is malformed.
+    """
+    setup = LiveSetup.parse(line, where="set-up", max_bytes=MAX_LINE_BYTES)
+    folder = Path(setup.plan).parent
+    asked = _asked_by(folder, Path(setup.home), setup.run_id)
+    leave = dispatch_local(asked)
+    pin = live_pin(Plan.parse_canonical(asked.plan_data, where=layout.PLAN))
+    keys = keys_from_environment()
+    cap = min(pin.caps.per_run_usd_micros, leave.permit.max_usd_micros)
+    return Gateway(
+        LiveMode(leave.permit, keys, plan_sha256=leave.permit.plan_sha256),
+        folder=Path(setup.folder),
+        sockets=Path(setup.sockets),
+        prices=pin.prices,
+        caps=pin.caps.model_copy(update={"per_run_usd_micros": cap}),
+        bounds=setup.bounds,
+        secrets=Secrets(keys.values()),
+    )
+
+
+def run_live_controlled() -> int:
+    """Runs a live gateway until standard input ends; returns the exit code."""
+    return run_controlled(live_gateway)

@@ -1,0 +1,109 @@
+"""The live part of a plan: upstream, prices and caps, all from the request and equal in every arm.
+
+Pure. The caps follow from one figure, the most that the run may spend, so that a changed cap shows.
+"""
+
+from __future__ import annotations
+
+from orchestrator.agents.registry import asks_a_model
+from orchestrator.core.errors import UsageError
+from orchestrator.model.approval import Upstream
+from orchestrator.model.gateway import LivePin
+from orchestrator.model.usage import Caps
+from orchestrator.pipeline.options import PlanRequest
+
+# A trial may use so many times its even share: long trials are not cut before short ones are done.
+TRIAL_SHARES = 4
+
+
+def check_live(request: PlanRequest) -> None:
+    """Refuses what no agent of the request can do.
+
+    Raises:
+        UsageError: a phase that spends money without a model, a model without one who asks it, or agents
+            that ask none beside those that do.
+    """
+    if request.live is None:
+        if request.phase != "local":
+            raise UsageError(
+                "phase-needs-live-agent",
+                f"expected phase local for scripted agents, found {request.phase}: phases smoke and official spend money and need signed approval",
+                hint="use --phase local",
+            )
+        if request.model is not None or request.reasoning_effort is not None:
+            raise UsageError(
+                "agent-has-no-model",
+                "expected no --model and no --reasoning-effort: scripted agents call no model",
+                hint="leave both out",
+            )
+        return
+    silent = [name for name in request.agents if not asks_a_model(name)]
+    if silent or request.model is None:
+        raise UsageError(
+            "agent-has-no-model",
+            f"expected only agents that ask a model in a live plan, found {', '.join(silent) or 'no --model'}",
+            hint="use --agent chat --model MODEL",
+        )
+    if any(level == "run" for level, _ in request.caps):
+        raise UsageError(
+            "cap-of-run-twice",
+            "expected the cap of the whole live run by --max-usd alone, found --cap run too",
+            hint="leave --cap run out",
+        )
+    if request.live.prices.find(request.model) is None:
+        raise UsageError(
+            "model-has-no-price",
+            f"expected a price of {request.model} in the table dated {request.live.prices.dated}, found none",
+            hint="add it to the file of --prices, with the day on which you read it",
+        )
+
+
+def live_pin(request: PlanRequest, *, tasks: int, conditions: int) -> LivePin:
+    """Returns the live part of a plan.
+
+    Args:
+        request: with a live part that `check_live` let through.
+        tasks: how many tasks the plan has.
+        conditions: how many arms.
+
+    Raises:
+        UsageError: the cap is less than a micro-dollar an arm and trial.
+    """
+    live, model = request.live, request.model
+    if live is None or model is None:
+        raise UsageError(
+            "plan-not-live", "expected a live request, found none", hint="add --model MODEL"
+        )
+    return LivePin(
+        standing="official" if request.phase == "official" else "directional",
+        model=model,
+        upstream=Upstream(provider=live.provider, origin=live.origin),
+        prices=live.prices,
+        caps=even_caps(
+            live.max_usd_micros,
+            conditions=conditions,
+            trials_each=tasks * request.epochs * len(request.agents),
+        ),
+    )
+
+
+def even_caps(run_usd_micros: int, *, conditions: int, trials_each: int) -> Caps:
+    """Divides what a run may spend: evenly over the arms, with some slack for a trial.
+
+    Raises:
+        UsageError: nothing would be left for a trial.
+    """
+    condition = run_usd_micros // conditions
+    trial = min(condition, TRIAL_SHARES * condition // trials_each)
+    if trial < 1:
+        raise UsageError(
+            "cap-too-small",
+            f"expected --max-usd to leave something for each of {conditions * trials_each} trials, found {run_usd_micros} micro-USD",
+            hint="raise --max-usd",
+        )
+    return Caps(
+        per_call_usd_micros=trial,
+        per_trial_usd_micros=trial,
+        per_condition_usd_micros=condition,
+        per_run_usd_micros=run_usd_micros,
+    )

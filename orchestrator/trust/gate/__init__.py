@@ -1,0 +1,1 @@
+"""The gate: the only place that issues a permit, after every check has passed."""

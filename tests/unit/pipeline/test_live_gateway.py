@@ -1,0 +1,141 @@
+"""Promise: the process that holds provider keys passes the gate itself, and no call leaves without it."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+from orchestrator.attest import layout
+from orchestrator.core.errors import ApprovalRefused, EnvironmentMissing
+from orchestrator.model.approval import Window
+from orchestrator.pipeline.live import approval_for, check_resumable
+from orchestrator.pipeline.traffic import gateway_of
+from orchestrator.protocols import TrialPlace
+from tests.live import USD, Case, live_plan, local_case
+from tests.unit.gateway.support import chat, post
+from tests.unit.gateway.upstream import fake_provider
+
+KEY = "planted-openai-key-7c1b/+=z"
+PLACE = TrialPlace("t/none/chat/e1", "t", "no_memory", 1, ("agent",))
+
+
+@pytest.fixture
+def provider():
+    with fake_provider() as server:
+        yield server
+
+
+@pytest.fixture
+def case(tmp_path, provider, monkeypatch) -> Case:
+    monkeypatch.setenv("MEMTRIAL_CONFIG", str(tmp_path / "config"))
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
+    plan = live_plan(provider.origin)
+    return local_case(tmp_path / "config", plan, now_s=int(time.time()) - 5)
+
+
+def folder_of(
+    case: Case, tmp_path: Path, *, name: str = "run-1", envelope: bytes | None = None
+) -> Path:
+    folder = tmp_path / name
+    folder.mkdir()
+    (folder / layout.PLAN).write_bytes(case.plan.canonical())
+    (folder / layout.APPROVAL).write_bytes(envelope or case.envelope())
+    return folder
+
+
+def test_an_approved_run_calls_its_provider_with_the_key_that_no_one_else_sees(
+    case, tmp_path, provider
+):
+    folder = folder_of(case, tmp_path)
+    with gateway_of(case.plan, folder, ()) as gateway:
+        assert gateway is not None
+        opened = gateway.open_trial(PLACE)
+        status, answer = post(opened, "/v1/chat/completions", chat())
+        assert status == 200
+        assert KEY.encode() not in answer
+        traffic = gateway.close_trial(PLACE.trial)
+    (seen,) = provider.seen
+    assert dict(seen.headers)["authorization"] == f"Bearer {KEY}"
+    assert traffic.roles[0].calls == 1
+    assert traffic.roles[0].cost.usd_micros > 0
+    for path in folder.rglob("*"):
+        assert not path.is_file() or KEY.encode() not in path.read_bytes(), path
+
+
+def test_the_cap_of_the_approval_holds_in_the_gateway(case, tmp_path, provider):
+    """One trial's share is 20 dollars / 2 arms x 4 at most: a call that could cost more is refused unsent."""
+    folder = folder_of(case, tmp_path)
+    with gateway_of(case.plan, folder, ()) as gateway:
+        assert gateway is not None
+        opened = gateway.open_trial(PLACE)
+        body = chat("x" * 4_000_000)
+        status, answer = post(opened, "/v1/chat/completions", body)
+    assert status in {400, 402, 429}
+    assert b"cap per" in answer
+    assert provider.seen == []
+
+
+def refused(case: Case, folder: Path) -> str:
+    with pytest.raises(ApprovalRefused) as error, gateway_of(case.plan, folder, ()):
+        pass
+    assert error.value.exit_code == 5
+    return error.value.reference
+
+
+def test_the_gateways_process_refuses_what_the_gate_refuses(case, tmp_path, provider):
+    now_s = int(time.time())
+    late = case.envelope(window=Window(not_before_s=now_s - 100, expires_s=now_s - 1))
+    data = case.envelope()
+    forged = data.replace(b'"sig":"', b'"sig":"AAAA', 1)
+    changed = folder_of(case, tmp_path, name="changed")
+    (changed / layout.PLAN).write_bytes(case.plan.canonical().replace(b'"epochs":1', b'"epochs":2'))
+    unsigned = folder_of(case, tmp_path, name="unsigned")
+    (unsigned / layout.APPROVAL).unlink()
+    assert (
+        refused(case, folder_of(case, tmp_path, name="late", envelope=late)) == "approval-expired"
+    )
+    assert (
+        refused(case, folder_of(case, tmp_path, name="forged", envelope=forged))
+        == "signature-invalid"
+    )
+    assert refused(case, changed) == "plan-invalid"
+    assert refused(case, unsigned) == "live-needs-approval"
+    assert provider.seen == []
+
+
+def test_a_second_run_under_one_approval_is_refused_and_the_first_goes_on(case, tmp_path):
+    envelope = case.envelope()
+    first = folder_of(case, tmp_path, envelope=envelope)
+    with gateway_of(case.plan, first, ()):
+        pass
+    with gateway_of(case.plan, first, ()):
+        pass
+    assert refused(case, folder_of(case, tmp_path, name="run-2", envelope=envelope)) == "nonce-used"
+    check_resumable(case.plan, first)
+
+
+def test_a_live_plan_begins_only_with_its_approval_and_a_key(case, monkeypatch):
+    with pytest.raises(ApprovalRefused, match="signed approval"):
+        approval_for(case.plan, None)
+    assert approval_for(case.plan, case.envelope()) is not None
+    monkeypatch.delenv("OPENAI_API_KEY")
+    with pytest.raises(EnvironmentMissing, match="key of openai"):
+        approval_for(case.plan, case.envelope())
+
+
+def test_an_approval_is_used_up_when_the_run_gets_its_id_and_not_before(case):
+    envelope = case.envelope()
+    approve = approval_for(case.plan, envelope)
+    approval_for(case.plan, envelope)
+    assert case.home.book.state().lines == ()
+    assert approve is not None
+    approved = approve("run-1")
+    assert approved.entry.standing == "directional"
+    assert approved.entry.max_usd_micros == 5 * USD
+    (line,) = case.home.book.state().lines
+    assert line.run_id == "run-1"
+    with pytest.raises(ApprovalRefused, match="used by run run-1"):
+        approve("run-2")

@@ -1,0 +1,169 @@
+"""Promise: an approval is used once, whoever races for it, and a use that was written down stays used."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from orchestrator.core.errors import ApprovalRefused
+from orchestrator.trust.nonces import BOOK, HEAD, NonceBook, Use
+
+NOW_S = 1_800_000_000
+ROOT = Path(__file__).resolve().parents[3]
+
+
+def use(number: int, run: str = "run-1") -> Use:
+    return Use(f"{number:064x}", "a" * 64, "b" * 64, run)
+
+
+def refusal(folder: Path, wanted: Use, now_s: int = NOW_S) -> str:
+    with pytest.raises(ApprovalRefused) as refused:
+        NonceBook(folder).reserve(wanted, now_s=now_s)
+    return refused.value.reference
+
+
+@pytest.fixture
+def book(tmp_path: Path) -> Path:
+    for number in range(4):
+        NonceBook(tmp_path).reserve(use(number), now_s=NOW_S + number)
+    return tmp_path
+
+
+def _race(folder: str, seed: int, begin: float, won) -> None:
+    numbers = [n for n in range(10) for _ in range(5)]
+    random.Random(seed).shuffle(numbers)
+    time.sleep(max(0.0, begin - time.time()))
+    for turn, number in enumerate(numbers):
+        try:
+            NonceBook(Path(folder)).reserve(use(number, f"run-{seed}-{turn}"), now_s=NOW_S)
+        except ApprovalRefused:
+            continue
+        won.put(number)
+
+
+def test_of_four_hundred_racing_reservations_of_ten_nonces_exactly_ten_win(tmp_path):
+    context = multiprocessing.get_context("spawn")
+    won = context.Queue()
+    begin = time.time() + 2
+    racers = [
+        context.Process(target=_race, args=(str(tmp_path), seed, begin, won)) for seed in range(8)
+    ]
+    for racer in racers:
+        racer.start()
+    for racer in racers:
+        racer.join(120)
+        assert racer.exitcode == 0
+    winners = sorted(won.get(timeout=5) for _ in range(10))
+    assert winners == list(range(10))
+    assert won.empty()
+    assert len(NonceBook(tmp_path).state().lines) == 10
+
+
+def test_a_kill_between_reservation_and_dispatch_burns_the_nonce(tmp_path):
+    program = (
+        "import sys, time; from pathlib import Path\n"
+        "from tests.unit.trust.test_nonces import NonceBook, use, NOW_S\n"
+        "NonceBook(Path(sys.argv[1])).reserve(use(7), now_s=NOW_S)\n"
+        "print('reserved', flush=True); time.sleep(60); print('dispatched')\n"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", program, str(tmp_path)], cwd=ROOT, stdout=subprocess.PIPE
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"reserved\n"
+        os.kill(process.pid, signal.SIGKILL)
+        assert process.stdout.read() == b""
+    assert refusal(tmp_path, use(7, "run-2")) == "nonce-used"
+
+
+def test_the_same_run_comes_again_and_no_line_is_added(book):
+    NonceBook(book).reserve(use(2), now_s=NOW_S + 10)
+    assert len(NonceBook(book).state().lines) == 4
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        Use(f"{2:064x}", "a" * 64, "b" * 64, "run-2"),
+        Use(f"{2:064x}", "c" * 64, "b" * 64, "run-1"),
+        Use(f"{2:064x}", "a" * 64, "c" * 64, "run-1"),
+    ],
+    ids=["run", "approval", "plan"],
+)
+def test_a_used_nonce_serves_nothing_else(book, other):
+    assert refusal(book, other, NOW_S + 10) == "nonce-used"
+
+
+def test_a_clock_behind_the_last_use_is_refused(book):
+    assert refusal(book, use(9), NOW_S) == "clock-set-back"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda lines: lines[:-1],
+        lambda lines: [lines[0], lines[2], lines[1], lines[3]],
+        lambda lines: [lines[0], *lines[2:]],
+        lambda lines: [*lines, lines[3]],
+        lambda lines: [lines[0].replace(b"run-1", b"run-9"), *lines[1:]],
+        lambda lines: [*lines[:3], lines[3].replace(b"run-1", b"run-9")],
+        lambda lines: [],
+        lambda lines: [*lines, b"{}"],
+    ],
+    ids=["cut", "reordered", "removed", "repeated", "changed", "last changed", "emptied", "added"],
+)
+def test_a_changed_book_is_refused(book, change):
+    path = book / BOOK
+    path.write_bytes(b"".join(x + b"\n" for x in change(path.read_bytes().splitlines())))
+    assert refusal(book, use(9), NOW_S + 10) == "nonce-book-broken"
+
+
+def test_a_torn_line_is_refused(book):
+    with (book / BOOK).open("ab") as stream:
+        stream.write(b'{"at_s"')
+    assert refusal(book, use(9), NOW_S + 10) == "nonce-book-broken"
+
+
+def test_a_deleted_book_is_missed_by_its_head(book):
+    (book / BOOK).unlink()
+    assert refusal(book, use(2, "run-2"), NOW_S + 10) == "nonce-book-broken"
+
+
+def test_a_deleted_head_is_missed_by_its_book(book):
+    (book / HEAD).unlink()
+    assert refusal(book, use(9), NOW_S + 10) == "nonce-book-broken"
+
+
+def test_a_crash_between_line_and_head_is_no_damage(book):
+    head = (book / HEAD).read_bytes()
+    NonceBook(book).reserve(use(5), now_s=NOW_S + 10)
+    (book / HEAD).write_bytes(head)
+    NonceBook(book).reserve(use(6), now_s=NOW_S + 11)
+    assert refusal(book, use(5, "run-2"), NOW_S + 12) == "nonce-used"
+
+
+@pytest.mark.parametrize("kind", ["symlink", "hard link", "fifo", "folder", "mode"])
+def test_a_book_that_is_no_plain_file_of_ours_is_refused(tmp_path, kind):
+    path = tmp_path / BOOK
+    other = tmp_path / "other"
+    other.touch(0o600)
+    if kind == "symlink":
+        path.symlink_to(other)
+    elif kind == "hard link":
+        path.hardlink_to(other)
+    elif kind == "fifo":
+        os.mkfifo(path, 0o600)
+    elif kind == "folder":
+        path.mkdir()
+    else:
+        path.touch(0o644)
+        path.chmod(0o644)
+    assert refusal(tmp_path, use(1)) == "nonce-book-broken"
