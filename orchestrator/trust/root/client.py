@@ -1,0 +1,239 @@
+"""Reads a trust root from bytes that are in memory: TUF's own client, and the checks that it lacks.
+
+Before the client sees a file it must be strict JSON, and its keys sound, named by themselves and different:
+the client takes duplicate keys in JSON, small-order points, and one key under two names as two people.
+Opens no socket and reads no file but those of a folder that it makes and removes.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import unquote, urlparse
+
+from tuf.api.exceptions import DownloadError, DownloadHTTPError, RepositoryError
+from tuf.ngclient import FetcherInterface, Updater, UpdaterConfig
+
+from orchestrator.core.canonical import sha256_hex
+from orchestrator.core.clock import utc_seconds
+from orchestrator.core.errors import ApprovalRefused
+from orchestrator.trust.root.make import APPROVAL_PATHS, APPROVALS, ROLES_TARGET
+from orchestrator.trust.root.shape import Shaped, check_shape
+
+MAX_METADATA_BYTES = 512 * 1024
+MAX_ROOTS = 64
+HINT = "get the trust root again from the repository, or have its owners publish it again"
+
+
+@dataclass(frozen=True, slots=True)
+class RootState:
+    """What was seen of a trust root before: nothing older may come again. Kept by the supervisor."""
+
+    root_version: int = 1
+    targets_version: int = 1
+    snapshot_version: int = 1
+    timestamp_version: int = 1
+    approvals_version: int = 1
+    high_water_s: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class TrustRoot:
+    """A trust root that verified: the roles document, the approvals that hold, and what was seen."""
+
+    root_version: int
+    root_sha256: str
+    owners: frozenset[bytes]
+    curators: frozenset[bytes]
+    roles_data: bytes
+    approvals: Mapping[str, bytes]
+    expires_s: int
+    state: RootState
+
+
+class _Fetcher(FetcherInterface):
+    """Gives the client bytes that are in memory."""
+
+    def __init__(self, files: Mapping[str, bytes]) -> None:
+        self._files = files
+
+    def _fetch(self, url: str) -> Iterator[bytes]:
+        parts = urlparse(url)
+        data = self._files.get(unquote(parts.path).lstrip("/"))
+        if parts.scheme != "memory" or parts.netloc:
+            raise DownloadError("not an address of this root")
+        if data is None:
+            raise DownloadHTTPError("not in this root", 404)
+        return iter((data,))
+
+
+def read_root(
+    files: Mapping[str, bytes], *, bootstrap: bytes, seen: RootState, now_s: int
+) -> TrustRoot:
+    """Verifies a trust root and returns what it says.
+
+    Args:
+        files: bytes by path below the root's folder: `metadata/...` and `targets/...`.
+        bootstrap: the root that this machine was provisioned with.
+        seen: what was seen before.
+        now_s: the present time in seconds since 1970.
+
+    Raises:
+        ApprovalRefused: anything that does not hold.
+    """
+    if now_s + 1 < seen.high_water_s:
+        raise _refuse("clock-set-back", f"a time from {seen.high_water_s} s on", f"{now_s} s")
+    shapes = {
+        name.removeprefix("metadata/"): check_shape(data, where=name)
+        for name, data in files.items()
+        if name.startswith("metadata/")
+    }
+    check_shape(bootstrap, where="bootstrap root")
+    _check_chain(shapes)
+    verified, roles_data, approvals = _ask_client(files, bootstrap)
+    state = _state(verified, seen, now_s)
+    _check_people(verified)
+    _check_bootstrap(files, bootstrap)
+    root_data, root = verified["root"]
+    return TrustRoot(
+        root_version=root.version,
+        root_sha256=sha256_hex(root_data),
+        owners=root.owners,
+        curators=root.curators,
+        roles_data=roles_data,
+        approvals=approvals,
+        expires_s=_expiry_s(verified, now_s),
+        state=state,
+    )
+
+
+Verified = Mapping[str, tuple[bytes, Shaped]]
+
+
+def _ask_client(
+    files: Mapping[str, bytes], bootstrap: bytes
+) -> tuple[Verified, bytes, dict[str, bytes]]:
+    """Returns what TUF's client verified: metadata by role, the roles document, the approvals."""
+    with tempfile.TemporaryDirectory(prefix="memtrial-root-") as folder:
+        try:
+            updater = _updater(Path(folder), files, bootstrap)
+            updater.refresh()
+            # Asking for any name of theirs makes the client verify the delegated role.
+            updater.get_targetinfo(f"{APPROVALS}/none")
+            verified = _verified(Path(folder) / "metadata")
+            roles_data = _target(updater, ROLES_TARGET)
+            approvals = {path: _target(updater, path) for path in _listed(verified)}
+        except RepositoryError as error:
+            raise _refuse(
+                "trust-root-refused", "metadata that the client accepts", _told(error)
+            ) from error
+        except DownloadError as error:
+            raise _refuse(
+                "trust-root-incomplete", "every file of the trust root", _told(error)
+            ) from error
+    return verified, roles_data, approvals
+
+
+def _verified(folder: Path) -> Verified:
+    """Returns what the client verified and kept, by role."""
+    found = {}
+    for role in ("root", "timestamp", "snapshot", "targets", APPROVALS):
+        path = folder / f"{role}.json"
+        if not path.is_file():
+            raise _refuse("trust-root-incomplete", f"metadata of {role}", "none")
+        data = path.read_bytes()
+        found[role] = (data, check_shape(data, where=path.name))
+    return found
+
+
+def _updater(folder: Path, files: Mapping[str, bytes], bootstrap: bytes) -> Updater:
+    (folder / "metadata").mkdir()
+    (folder / "targets").mkdir()
+    return Updater(
+        str(folder / "metadata"),
+        "memory:///metadata/",
+        str(folder / "targets"),
+        "memory:///targets/",
+        fetcher=_Fetcher(files),
+        config=UpdaterConfig(
+            max_root_rotations=MAX_ROOTS, max_delegations=2, root_max_length=MAX_METADATA_BYTES
+        ),
+        bootstrap=bootstrap,
+    )
+
+
+def _target(updater: Updater, path: str) -> bytes:
+    info = updater.get_targetinfo(path)
+    if info is None:
+        raise _refuse("target-not-listed", f"{path} in the role that may list it", "none")
+    return Path(updater.download_target(info)).read_bytes()
+
+
+def _check_chain(shapes: Mapping[str, Shaped]) -> None:
+    """Roots must be there without a gap: a withheld one would leave the client on an old one."""
+    roots = sorted(int(n.split(".")[0]) for n in shapes if n.endswith(".root.json"))
+    if roots != list(range(1, len(roots) + 1)) or not roots:
+        raise _refuse("root-chain-broken", "roots from 1 on without a gap", str(roots[:8]))
+    for name, shaped in shapes.items():
+        number = name.split(".")[0]
+        if number.isdigit() and int(number) != shaped.version:
+            raise _refuse("version-not-of-name", f"version {number} in {name}", str(shaped.version))
+
+
+def _listed(verified: Verified) -> tuple[str, ...]:
+    """Returns the approvals that their role lists."""
+    listed = verified[APPROVALS][1].targets
+    outside = [path for path in listed if not path.startswith(APPROVAL_PATHS.removesuffix("*"))]
+    if outside:
+        raise _refuse("target-outside-delegation", f"only {APPROVAL_PATHS}", outside[0])
+    return listed
+
+
+def _state(verified: Verified, seen: RootState, now_s: int) -> RootState:
+    versions = {f"{role}_version": shaped.version for role, (_, shaped) in verified.items()}
+    for name, version in versions.items():
+        before = getattr(seen, name)
+        if version < before:
+            raise _refuse(
+                "trust-root-rolled-back", f"{name} {before} or later", f"version {version}"
+            )
+    return RootState(**versions, high_water_s=max(now_s, seen.high_water_s))
+
+
+def _expiry_s(verified: Verified, now_s: int) -> int:
+    expires_s = min(int(utc_seconds(shaped.expires)) for _, shaped in verified.values())
+    if now_s >= expires_s:
+        raise _refuse(
+            "trust-root-expired", f"metadata that holds at {now_s} s", f"until {expires_s} s"
+        )
+    return expires_s
+
+
+def _check_people(verified: Verified) -> None:
+    root = verified["root"][1]
+    if root.owners & root.curators:
+        raise _refuse("key-in-two-places", "owners who are no curators", "a key in both roles")
+    if verified["targets"][1].delegates != root.curators:
+        raise _refuse("curators-differ", "one set of curators in root and delegation", "two")
+    if verified[APPROVALS][1].delegates:
+        raise _refuse("delegation-of-delegation", "approvals that delegate to nobody", "more")
+
+
+def _check_bootstrap(files: Mapping[str, bytes], bootstrap: bytes) -> None:
+    """The provisioned root must be one of the published ones, byte for byte."""
+    if bootstrap not in {data for name, data in files.items() if name.endswith(".root.json")}:
+        raise _refuse(
+            "bootstrap-not-published",
+            f"the provisioned root {sha256_hex(bootstrap)[:16]} among the published ones",
+            "none like it",
+        )
+
+
+def _told(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"[:300]
+
+
+def _refuse(reference: str, expected: str, found: str) -> ApprovalRefused:
+    return ApprovalRefused(reference, f"trust root: expected {expected}, found {found}", hint=HINT)

@@ -1,0 +1,260 @@
+"""Makes and signs a trust root: TUF metadata and targets in one folder, each version beside the earlier ones.
+
+Owners sign root and targets (two of them at least), a curator signs snapshot, timestamp and the delegated
+role `approvals`. Writes below one folder; reads the latest version of each role from it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TypeVar
+
+from tuf.api.metadata import (
+    DelegatedRole,
+    Delegations,
+    Metadata,
+    MetaFile,
+    Root,
+    Signed,
+    Snapshot,
+    TargetFile,
+    Targets,
+    Timestamp,
+)
+from tuf.api.serialization.json import JSONSerializer
+
+from orchestrator.core.errors import UsageError
+from orchestrator.core.files import safe_relative, write_atomic
+from orchestrator.core.keys import PublicKey, SigningKey
+from orchestrator.trust.root.signing import TufSigner, tuf_key
+
+S = TypeVar("S", Root, Targets, Snapshot, Timestamp)
+DAY_S = 24 * 3600
+ROOT_LIFE_S = 365 * DAY_S
+TARGETS_LIFE_S = 90 * DAY_S
+APPROVALS_LIFE_S = 14 * DAY_S
+SNAPSHOT_LIFE_S = 7 * DAY_S
+TIMESTAMP_LIFE_S = 3 * DAY_S
+LEAST_OWNERS = 2
+ROLES_TARGET = "roles.v1.json"
+APPROVALS = "approvals"
+APPROVAL_PATHS = "approvals/*"
+TIMESTAMP = "timestamp.json"
+
+
+@dataclass(slots=True)
+class Draft:
+    """All roles of a root in memory, each at its present version, with the bytes of its targets."""
+
+    root: Root
+    targets: Targets
+    approvals: Targets
+    snapshot: Snapshot
+    timestamp: Timestamp
+    files: dict[str, bytes] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class People:
+    """Whose keys a new root has."""
+
+    owners: tuple[PublicKey, ...]
+    curators: tuple[PublicKey, ...]
+    owner_threshold: int = LEAST_OWNERS
+
+
+def draft(people: People, roles_data: bytes, *, now_s: int) -> Draft:
+    """Drafts version 1 of everything.
+
+    Raises:
+        UsageError: too few owners, or no curator.
+    """
+    enough = LEAST_OWNERS <= people.owner_threshold <= len(people.owners)
+    if not enough or not people.curators:
+        raise UsageError(
+            "too-few-owners",
+            f"expected at least {LEAST_OWNERS} owners to sign of at least as many, and a curator, found {people.owner_threshold} of {len(people.owners)}, {len(people.curators)} curators",
+            hint="name more keys with --owner and --curator",
+        )
+    root = Root(expires=_later(now_s, ROOT_LIFE_S), consistent_snapshot=True)
+    for owner in people.owners:
+        for role in ("root", "targets"):
+            root.add_key(tuf_key(owner), role)
+    for curator in people.curators:
+        for role in ("snapshot", "timestamp"):
+            root.add_key(tuf_key(curator), role)
+    root.roles["root"].threshold = root.roles["targets"].threshold = people.owner_threshold
+    delegated = DelegatedRole(APPROVALS, [], 1, terminating=True, paths=[APPROVAL_PATHS])
+    targets = Targets(
+        expires=_later(now_s, TARGETS_LIFE_S), delegations=Delegations({}, {APPROVALS: delegated})
+    )
+    for curator in people.curators:
+        targets.add_key(tuf_key(curator), APPROVALS)
+    made = Draft(
+        root,
+        targets,
+        Targets(expires=_later(now_s, APPROVALS_LIFE_S)),
+        Snapshot(expires=_later(now_s, SNAPSHOT_LIFE_S)),
+        Timestamp(expires=_later(now_s, TIMESTAMP_LIFE_S)),
+    )
+    put_target(made, ROLES_TARGET, roles_data)
+    return made
+
+
+def put_target(made: Draft, path: str, data: bytes) -> None:
+    """Puts a target into the role that may list it; publish afterwards."""
+    role = made.approvals if path.startswith("approvals/") else made.targets
+    role.targets[path] = TargetFile.from_data(path, data, ["sha256"])
+    made.files[path] = data
+
+
+def drop_target(made: Draft, path: str) -> None:
+    """Takes a target out; publish afterwards.
+
+    Raises:
+        UsageError: it is not listed.
+    """
+    role = made.approvals if path.startswith("approvals/") else made.targets
+    if role.targets.pop(path, None) is None:
+        raise UsageError(
+            "target-unknown",
+            f"expected {path} in the trust root, found none",
+            hint="run `memtrial trust status`",
+        )
+
+
+def publish(
+    folder: Path,
+    made: Draft,
+    *,
+    owners: tuple[SigningKey, ...],
+    curator: SigningKey,
+    changed: frozenset[str],
+) -> None:
+    """Signs the changed roles and those above them, and writes them with the targets' bytes.
+
+    Args:
+        folder: of the trust root.
+        made: what to publish; versions are as they are to be.
+        owners: who sign root and targets where these changed.
+        curator: who signs the rest.
+        changed: names among root, targets, approvals; snapshot and timestamp always are.
+    """
+    metadata, targets = folder / "metadata", folder / "targets"
+    if "root" in changed:
+        _write(metadata / f"{made.root.version}.root.json", made.root, owners)
+    data = {}
+    for name, role, keys in (
+        ("targets", made.targets, owners),
+        (APPROVALS, made.approvals, (curator,)),
+    ):
+        path = metadata / f"{role.version}.{name}.json"
+        data[f"{name}.json"] = _write(path, role, keys) if name in changed else path.read_bytes()
+        made.snapshot.meta[f"{name}.json"] = MetaFile.from_data(
+            role.version, data[f"{name}.json"], ["sha256"]
+        )
+    snapshot = metadata / f"{made.snapshot.version}.snapshot.json"
+    made.timestamp.snapshot_meta = MetaFile.from_data(
+        made.snapshot.version, _write(snapshot, made.snapshot, (curator,)), ["sha256"]
+    )
+    for path_text, content in made.files.items():
+        write_atomic(targets / target_name(path_text, content), content)
+    _write(metadata / TIMESTAMP, made.timestamp, (curator,))
+
+
+def target_name(path: str, data: bytes) -> str:
+    """Returns the file name of a target under consistent snapshots: its digest before its name."""
+    plain = safe_relative(path, where="target")
+    sha256 = TargetFile.from_data(path, data, ["sha256"]).hashes["sha256"]
+    return str(plain.parent / f"{sha256}.{plain.name}")
+
+
+def load(folder: Path) -> Draft:
+    """Reads the latest version of every role, unverified, to make the next one of it.
+
+    Raises:
+        UsageError: there is no trust root in the folder.
+    """
+    metadata = folder / "metadata"
+    numbers = [int(p.name.split(".", 1)[0]) for p in metadata.glob("[0-9]*.root.json")]
+    if not numbers:
+        raise UsageError(
+            "no-trust-root",
+            f"expected a trust root in {folder}, found none",
+            hint="make one with `memtrial trust init`",
+        )
+    timestamp = _signed(metadata / TIMESTAMP, Timestamp)
+    snapshot = _signed(metadata / f"{timestamp.snapshot_meta.version}.snapshot.json", Snapshot)
+    versions = {name: meta.version for name, meta in snapshot.meta.items()}
+    return Draft(
+        _signed(metadata / f"{max(numbers)}.root.json", Root),
+        _signed(metadata / f"{versions['targets.json']}.targets.json", Targets),
+        _signed(metadata / f"{versions['approvals.json']}.approvals.json", Targets),
+        snapshot,
+        timestamp,
+    )
+
+
+def next_version(
+    made: Draft, *names: str, now_s: int, until_s: int | None = None
+) -> frozenset[str]:
+    """Raises the versions of roles that changed, and their times; returns their names for `publish`.
+
+    Args:
+        made: the draft.
+        names: among root, targets, approvals.
+        now_s: the present time, in seconds since 1970.
+        until_s: how long snapshot and timestamp are to hold; by default their usual life.
+    """
+    lives = {"root": ROOT_LIFE_S, "targets": TARGETS_LIFE_S, APPROVALS: APPROVALS_LIFE_S}
+    parts: Mapping[str, Signed] = {
+        "root": made.root,
+        "targets": made.targets,
+        APPROVALS: made.approvals,
+    }
+    for name in names:
+        parts[name].version += 1
+        parts[name].expires = _later(now_s, lives[name])
+    for part, life_s in ((made.snapshot, SNAPSHOT_LIFE_S), (made.timestamp, TIMESTAMP_LIFE_S)):
+        part.version += 1
+        part.expires = _later(now_s, max(life_s, (until_s or 0) - now_s))
+    if until_s is not None:
+        made.approvals.expires = _later(now_s, max(APPROVALS_LIFE_S, until_s - now_s))
+    return frozenset(names)
+
+
+def rotate_owners(made: Draft, owners: tuple[PublicKey, ...], threshold: int) -> None:
+    """Replaces the owners of root and targets; publish with old and new owners' signatures."""
+    for role in ("root", "targets"):
+        for keyid in list(made.root.roles[role].keyids):
+            made.root.revoke_key(keyid, role)
+        for owner in owners:
+            made.root.add_key(tuf_key(owner), role)
+        made.root.roles[role].threshold = threshold
+
+
+def _signed(path: Path, kind: type[S]) -> S:
+    signed = Metadata.from_file(str(path)).signed
+    if not isinstance(signed, kind):
+        raise UsageError(
+            "metadata-of-another-role",
+            f"{path.name}: expected {kind.__name__}, found another role",
+            hint="restore the trust root from git",
+        )
+    return signed
+
+
+def _write(path: Path, signed: S, keys: tuple[SigningKey, ...]) -> bytes:
+    metadata = Metadata(signed)
+    for key in keys:
+        metadata.sign(TufSigner(key), append=True)
+    data = metadata.to_bytes(JSONSerializer(compact=False))
+    write_atomic(path, data)
+    return data
+
+
+def _later(now_s: int, life_s: int) -> datetime:
+    return datetime.fromtimestamp(now_s + life_s, tz=UTC)
