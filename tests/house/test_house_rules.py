@@ -22,6 +22,7 @@ MAY_START_PROCESSES = {
     "orchestrator/sandbox/bootstrap.py",
     "orchestrator/sandbox/engine.py",
     "orchestrator/sources/clients.py",
+    "orchestrator/trust/plumbing.py",
 }
 
 
