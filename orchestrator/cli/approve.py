@@ -1,86 +1,37 @@
-"""Says what a live run may do, in plain words, and signs it.
+"""Says what a live run may do, in plain words, and signs it: `memtrial approve WORD`.
 
-local: allow one run of one plan of phase local, with your own key (made on first use) and a cap.
+local: one person allows one capped, directional run. The others are for smoke and official, which need
+several people: propose, sign (each approver), withdraw, status.
 """
 
 from __future__ import annotations
 
 import argparse
-import shlex
-from pathlib import Path
+import importlib
 
-from orchestrator.cli import render
-from orchestrator.cli.approval_file import approval_beside
 from orchestrator.cli.arguments import WordParser
-from orchestrator.cli.command import shown_path
+
+WORDS = {
+    "local": "allow one local run of a plan, with your own key",
+    "propose": "write down what a run of phase smoke or official would need, for others to sign",
+    "sign": "add an approver's signature; with --curator also publish it",
+    "withdraw": "take a published approval back",
+    "status": "show proposals, who signed, and what still holds",
+}
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Adds the options of the verb."""
-    actions = parser.add_subparsers(
-        dest="action", required=True, metavar="WORD", parser_class=WordParser
+    """Adds the words, each with its own options."""
+    words = parser.add_subparsers(
+        dest="word", required=True, metavar="WORD", parser_class=WordParser
     )
-    told = "allow one local run of a plan, with your own key"
-    local = actions.add_parser("local", help=told, description=told)
-    local.add_argument("plan", type=Path, metavar="PLAN", help="plan file with a live model")
-    local.add_argument(
-        "--max-usd", required=True, metavar="N", help="the most that the run may spend, in dollars"
-    )
-    local.add_argument(
-        "--hours",
-        type=int,
-        default=24,
-        metavar="H",
-        help="how long it holds (default 24, at most 336)",
-    )
-    local.add_argument("--out", type=Path, metavar="FILE", help="default: beside the plan")
+    for word, text in WORDS.items():
+        below = words.add_parser(word, help=text, description=text)
+        importlib.import_module(f"orchestrator.cli.approve_{word}").configure(below)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Does what was asked for."""
-    return _local(arguments)
-
-
-def _local(arguments: argparse.Namespace) -> int:
-    from orchestrator.core.clock import unix_time_s
-    from orchestrator.core.files import write_atomic
-    from orchestrator.core.places import local_home
-    from orchestrator.model.approval import LOCAL_TYPE
-    from orchestrator.pipeline.run import read_plan
-    from orchestrator.trust.approvals import draft_local, in_plain_words, usd_micros, window_of
-    from orchestrator.trust.envelope import sign_new
-    from orchestrator.trust.home import make_home
-
-    plan = read_plan(arguments.plan)
-    cap = usd_micros(arguments.max_usd, option="--max-usd")
-    window = window_of(int(unix_time_s()), arguments.hours)
-    # What cannot be approved is refused before a key is made for it.
-    draft_local(plan, root_sha256="0" * 64, max_usd_micros=cap, window=window)
-    home = make_home(local_home())
-    approval = draft_local(plan, root_sha256=home.roles.sha256, max_usd_micros=cap, window=window)
-    key = home.key()
-    out = arguments.out or approval_beside(arguments.plan)
-    write_atomic(out, sign_new(approval.canonical(), (key,), payload_type=LOCAL_TYPE) + b"\n")
-    words = in_plain_words(plan, max_usd_micros=cap, window=window)
-    if arguments.json:
-        render.document(
-            {
-                "approval": str(out),
-                "approval_id": approval.approval_id,
-                "allows": list(words),
-                "keyid": key.public.keyid,
-                "root_sha256": home.roles.sha256,
-                "plan_sha256": approval.plan_sha256,
-                "max_usd_micros": approval.max_usd_micros,
-                "expires_s": approval.window.expires_s,
-            }
-        )
-        return 0
-    render.text("you allowed ONE run:")
-    for line in words:
-        render.row(f"  {line}")
-    render.text(f"signed by your key {key.public.keyid[:16]}, roles sha256 {home.roles.sha256}")
-    named = "" if arguments.out is None else f" --approval {shlex.quote(shown_path(out))}"
-    plan_name = shlex.quote(shown_path(arguments.plan))
-    render.text(f"next: memtrial run {plan_name} --live{named}")
-    return 0
+    """Runs the word."""
+    module = importlib.import_module(f"orchestrator.cli.approve_{arguments.word}")
+    result: int = module.run(arguments)
+    return result

@@ -37,6 +37,8 @@ VERBS: dict[str, tuple[str, bool]] = {
     "audit": ("write one page for a security reviewer: who signed what, what was checked", False),
     "export": ("write a run's evidence as one archive", False),
     "approve": ("say what a live run may spend and do, and sign it", False),
+    "gate": ("check whether an approved plan could be dispatched; starts nothing", False),
+    "trust": ("make, change or show the trust root of approvals", False),
     "seal": ("sign a run's evidence again, with another key or with sigstore bundles", False),
     "checkpoint": ("keep a run's signed checkpoint elsewhere", False),
     "deps": ("check the installed distributions against the lock and their provenance", False),

@@ -7,6 +7,8 @@ public values; needs no constant time. Source: RFC 8032 section 5.1 (field, curv
 
 from __future__ import annotations
 
+import functools
+
 P = 2**255 - 19
 ORDER = 2**252 + 27742317777372353535851937790883648493
 _D = -121665 * pow(121666, -1, P) % P
@@ -17,6 +19,7 @@ Point = tuple[int, int, int, int]
 IDENTITY: Point = (0, 1, 1, 0)
 
 
+@functools.lru_cache(maxsize=1024)
 def fault_of_public_key(raw: bytes) -> str | None:
     """Returns why the bytes are no sound public key, or None if they are one."""
     if len(raw) != 32:

@@ -62,7 +62,7 @@ class NonceBook:
         Raises:
             ApprovalRefused: torn, changed, reordered, cut, or gone although it was begun.
         """
-        with self._locked() as handle:
+        with self._locked(create=False) as handle:
             return self._read(handle)
 
     def check(self, use: Use, *, now_s: int) -> BookState:
@@ -71,7 +71,7 @@ class NonceBook:
         Raises:
             ApprovalRefused: the nonce is used by another run, or the clock was set back.
         """
-        with self._locked() as handle:
+        with self._locked(create=False) as handle:
             state = self._read(handle)
             _admit(state, use, now_s)
             return state
@@ -87,7 +87,7 @@ class NonceBook:
             ApprovalRefused: the nonce is used by another run, the clock was set back, or the book is not
                 whole.
         """
-        with self._locked() as handle:
+        with self._locked(create=True) as handle:
             state = self._read(handle)
             used = _admit(state, use, now_s)
             if used is not None:
@@ -102,7 +102,7 @@ class NonceBook:
                 run_id=use.run_id,
             )
             data = line.canonical() + b"\n"
-            if os.write(handle, data) != len(data):
+            if handle is None or os.write(handle, data) != len(data):
                 raise _broken(self._folder, "a line that could be written whole", "a full disk")
             os.fsync(handle)
             sync_folder(self._folder)
@@ -113,10 +113,16 @@ class NonceBook:
             return line
 
     @contextmanager
-    def _locked(self) -> Iterator[int]:
-        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    def _locked(self, *, create: bool) -> Iterator[int | None]:
+        """Opens and locks the book; None where there is none and none is to be made."""
         path = self._folder / BOOK
-        flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
+        flags = os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
+        if create:
+            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            flags |= os.O_RDWR | os.O_CREAT | os.O_APPEND
+        elif not path.exists() and not path.is_symlink():
+            yield None
+            return
         try:
             handle = os.open(path, flags, 0o600)
         except OSError as error:
@@ -132,8 +138,8 @@ class NonceBook:
         finally:
             os.close(handle)
 
-    def _read(self, handle: int) -> BookState:
-        data = os.pread(handle, MAX_BOOK_BYTES + 1, 0)
+    def _read(self, handle: int | None) -> BookState:
+        data = b"" if handle is None else os.pread(handle, MAX_BOOK_BYTES + 1, 0)
         *whole, torn = data.split(b"\n")
         if torn or len(data) > MAX_BOOK_BYTES:
             raise _broken(self._folder / BOOK, "whole lines", f"{len(torn)} bytes of a torn one")

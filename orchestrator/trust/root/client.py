@@ -13,7 +13,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import unquote, urlparse
 
-from tuf.api.exceptions import DownloadError, DownloadHTTPError, RepositoryError
+from tuf.api.exceptions import (
+    DownloadError,
+    DownloadHTTPError,
+    DownloadLengthMismatchError,
+    RepositoryError,
+)
 from tuf.ngclient import FetcherInterface, Updater, UpdaterConfig
 
 from orchestrator.core.canonical import sha256_hex
@@ -125,7 +130,7 @@ def _ask_client(
             verified = _verified(Path(folder) / "metadata")
             roles_data = _target(updater, ROLES_TARGET)
             approvals = {path: _target(updater, path) for path in _listed(verified)}
-        except RepositoryError as error:
+        except (RepositoryError, DownloadLengthMismatchError) as error:
             raise _refuse(
                 "trust-root-refused", "metadata that the client accepts", _told(error)
             ) from error

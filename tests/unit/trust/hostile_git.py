@@ -19,8 +19,8 @@ ENVIRONMENT = {
         for who in ("AUTHOR", "COMMITTER")
         for what in ("NAME", "EMAIL")
     },
-    "GIT_AUTHOR_DATE": "1800000000 +0000",
-    "GIT_COMMITTER_DATE": "1800000000 +0000",
+    "GIT_AUTHOR_DATE": "1700000000 +0000",
+    "GIT_COMMITTER_DATE": "1700000000 +0000",
 }
 
 

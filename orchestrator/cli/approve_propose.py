@@ -1,0 +1,69 @@
+"""Writes a proposal: everything that the approvers of a run would sign, measured here and now."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+from pathlib import Path
+
+from orchestrator.cli import render
+from orchestrator.cli.command import shown_path
+from orchestrator.cli.trust_options import add_repository, add_system, approvals_of
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Adds the options of the word."""
+    parser.add_argument("plan", type=Path, metavar="PLAN", help="plan of phase smoke or official")
+    parser.add_argument("--id", required=True, metavar="NAME", help="name of the approval")
+    parser.add_argument(
+        "--commit", required=True, metavar="HEX", help="the approved commit, in full"
+    )
+    parser.add_argument("--max-input-tokens", type=int, required=True, metavar="N", help="in all")
+    parser.add_argument("--max-output-tokens", type=int, required=True, metavar="N", help="in all")
+    parser.add_argument(
+        "--hours",
+        type=int,
+        default=72,
+        metavar="H",
+        help="how long it holds (default 72, at most 336)",
+    )
+    add_repository(parser)
+    add_system(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Measures, writes and says in plain words."""
+    from orchestrator.core.clock import unix_time_s
+    from orchestrator.pipeline.gating import Proposed, propose
+    from orchestrator.pipeline.run import read_plan
+    from orchestrator.trust.approvals import in_plain_words, window_of
+    from orchestrator.trust.ceremony import write_proposal
+    from orchestrator.trust.repository import check_commit_name
+
+    check_commit_name(arguments.commit)
+    plan = read_plan(arguments.plan)
+    window = window_of(int(unix_time_s()), arguments.hours)
+    approvals = approvals_of(arguments)
+    asked = Proposed(
+        approval_id=arguments.id,
+        commit=arguments.commit,
+        max_input_tokens=arguments.max_input_tokens,
+        max_output_tokens=arguments.max_output_tokens,
+        window=window,
+    )
+    approval = propose(plan, asked, approvals=approvals, system=arguments.system)
+    path = write_proposal(approvals, approval)
+    cap = approval.caps.max_cost_usd_micros
+    words = in_plain_words(plan, max_usd_micros=cap, window=window)
+    if arguments.json:
+        render.document({"proposal": str(path), "allows": list(words), "id": arguments.id})
+        return 0
+    render.text("a signature would allow ONE run:")
+    for line in words:
+        render.row(f"  {line}")
+    render.row(
+        f"  on        supervisor {approval.supervisor.identity} (uid {approval.supervisor.uid}), after commit {approval.approved_commit[:12]}"
+    )
+    render.text(f"proposal {shown_path(path)}")
+    render.text(f"next: memtrial approve sign {shlex.quote(arguments.id)} --key YOUR-KEY.pem")
+    return 0

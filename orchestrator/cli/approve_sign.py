@@ -1,0 +1,70 @@
+"""Adds an approver's signature to a proposal; a curator publishes it once enough approvers have signed."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+from pathlib import Path
+
+from orchestrator.cli import render
+from orchestrator.cli.trust_options import add_repository, approvals_of
+from orchestrator.core.errors import UsageError
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Adds the options of the word."""
+    parser.add_argument("id", metavar="ID", help="name of the proposal")
+    parser.add_argument("--key", type=Path, metavar="FILE", help="an approver's private key")
+    parser.add_argument(
+        "--curator", type=Path, metavar="FILE", help="a curator's private key: publish it too"
+    )
+    add_repository(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Signs, publishes, or both."""
+    from orchestrator.core.clock import unix_time_s
+    from orchestrator.core.keys import SigningKey
+    from orchestrator.trust.ceremony import (
+        current,
+        publish_approval,
+        read_proposal,
+        sign_proposal,
+        standings,
+    )
+    from orchestrator.trust.roles import load_roles
+
+    if arguments.key is None and arguments.curator is None:
+        raise UsageError(
+            "no-key-given",
+            "expected --key of an approver or --curator, found neither",
+            hint="add --key YOUR-KEY.pem",
+        )
+    approvals, now_s = approvals_of(arguments), int(unix_time_s())
+    approval = read_proposal(approvals, arguments.id)
+    if arguments.key is not None:
+        roles = load_roles(current(approvals, now_s=now_s).roles_data, where="roles")
+        sign_proposal(approvals, approval, SigningKey.load(arguments.key), roles)
+    if arguments.curator is not None:
+        publish_approval(approvals, approval, SigningKey.load(arguments.curator), now_s=now_s)
+    (standing,) = [s for s in standings(approvals, now_s=now_s) if s.approval_id == arguments.id]
+    if arguments.json:
+        render.document(
+            {
+                "id": arguments.id,
+                "signers": list(standing.signers),
+                "needed": standing.needed,
+                "published": standing.published,
+            }
+        )
+        return 0
+    render.text(f"{len(standing.signers)} of {standing.needed} signatures")
+    name = shlex.quote(arguments.id)
+    if standing.published:
+        render.text("published; commit and push approvals/")
+        render.text(f"next: memtrial gate PLAN --approval {name}")
+    elif len(standing.signers) >= standing.needed:
+        render.text(f"next: memtrial approve sign {name} --curator CURATOR-KEY.pem")
+    else:
+        render.text(f"next: memtrial approve sign {name} --key ANOTHER-KEY.pem")
+    return 0

@@ -1,0 +1,40 @@
+"""Takes a published approval out of the trust root, with a signed note of why."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from orchestrator.cli import render
+from orchestrator.cli.trust_options import add_repository, approvals_of
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Adds the options of the word."""
+    parser.add_argument("id", metavar="ID", help="name of the approval")
+    parser.add_argument(
+        "--curator", type=Path, required=True, metavar="FILE", help="a curator's private key"
+    )
+    parser.add_argument("--reason", required=True, metavar="TEXT", help="for those who ask later")
+    add_repository(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Withdraws."""
+    from orchestrator.core.clock import unix_time_s
+    from orchestrator.core.keys import SigningKey
+    from orchestrator.trust.ceremony import withdraw_approval
+
+    root = withdraw_approval(
+        approvals_of(arguments),
+        arguments.id,
+        SigningKey.load(arguments.curator),
+        reason=arguments.reason,
+        now_s=int(unix_time_s()),
+    )
+    if arguments.json:
+        render.document({"id": arguments.id, "left": sorted(root.approvals)})
+        return 0
+    render.text(f"withdrawn; {len(root.approvals)} approvals hold. Commit and push approvals/")
+    render.text("next: memtrial approve status")
+    return 0

@@ -1,0 +1,56 @@
+"""Shows the trust root: its version and hash, the people by key id, thresholds, and the next expiry."""
+
+from __future__ import annotations
+
+import argparse
+
+from orchestrator.cli import render
+from orchestrator.cli.trust_options import add_repository, approvals_of
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Adds the options of the word."""
+    add_repository(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Verifies and shows."""
+    from orchestrator.core.clock import unix_time_s, utc_text_of
+    from orchestrator.trust.ceremony import current
+    from orchestrator.trust.roles import load_roles
+
+    root = current(approvals_of(arguments), now_s=int(unix_time_s()))
+    roles = load_roles(root.roles_data, where="roles")
+    people = {
+        name: {"threshold": role.threshold, "keyids": sorted(role.keys)}
+        for name, role in roles.roles.items()
+    }
+    if arguments.json:
+        render.document(
+            {
+                "name": roles.document.name,
+                "kind": roles.document.kind,
+                "root_version": root.root_version,
+                "root_sha256": root.root_sha256,
+                "expires_s": root.expires_s,
+                "roles": people,
+                "approvals": sorted(root.approvals),
+            }
+        )
+        return 0
+    told = (
+        ""
+        if roles.document.kind == "organisation"
+        else f" ({roles.document.kind}: approves nothing)"
+    )
+    render.text(f"{roles.document.name}{told}, root version {root.root_version}")
+    render.text(f"root sha256 {root.root_sha256}")
+    for name, role in roles.roles.items():
+        render.row(
+            f"{name}: {role.threshold} of {len(role.keys)}: {', '.join(k[:16] for k in role.keys)}"
+        )
+    render.text(
+        f"{len(root.approvals)} approvals published; all holds until {utc_text_of(root.expires_s)}"
+    )
+    render.text("next: memtrial approve status")
+    return 0

@@ -1,0 +1,116 @@
+"""What the gate reads besides the approval, and what it writes: configuration, manifest, answer, report.
+
+The report of a validation can say nothing but that nothing was authorised. Reads and writes nothing.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, StringConstraints, model_validator
+
+from orchestrator.model.approval import (
+    Branch,
+    EpochSeconds,
+    Nonce,
+    Repository,
+)
+from orchestrator.model.base import Closed, Document, Sha256, Slug, Text, UtcTime
+
+ANSWER_TYPE = "application/vnd.memtrial.supervisor-answer.v1+json"
+RelativePath = Annotated[
+    str, StringConstraints(pattern=r"^[A-Za-z0-9_.+@-]+(/[A-Za-z0-9_.+@-]+)*$")
+]
+
+
+class GateConfig(Document):
+    """What this machine was provisioned with, in the system folder that root alone can write."""
+
+    name: Slug
+    repository: Repository
+    default_branch: Branch
+    root_sha256: Sha256
+    supervisor_identity: Slug
+    supervisor_uid: int = Field(ge=0)
+    supervisor_keyid: Sha256
+    supervisor_prefix: Annotated[str, StringConstraints(pattern=r"^/[ -~]{1,300}$")]
+    ledger_origin: Repository
+
+
+class RootSeen(Document):
+    """The versions of the trust root that were accepted last, and the latest time: nothing older may come."""
+
+    root_version: int = Field(default=1, ge=1)
+    targets_version: int = Field(default=1, ge=1)
+    snapshot_version: int = Field(default=1, ge=1)
+    timestamp_version: int = Field(default=1, ge=1)
+    approvals_version: int = Field(default=1, ge=1)
+    high_water_s: int = Field(default=0, ge=0)
+
+
+class ManifestFile(Closed):
+    """One installed file."""
+
+    path: RelativePath
+    bytes: int = Field(ge=0)
+    sha256: Sha256
+
+
+class Manifest(Document):
+    """Every file below a prefix, sorted by path."""
+
+    files: tuple[ManifestFile, ...] = Field(min_length=1, max_length=100_000)
+
+    @model_validator(mode="after")
+    def _sorted(self) -> Self:
+        names = [file.path for file in self.files]
+        if names != sorted(set(names)):
+            raise ValueError("files must be sorted by path, each once")
+        return self
+
+
+class SupervisorAnswer(Document):
+    """What the supervisor signs when it is asked: the question's nonce, and whom and what it serves.
+
+    `asserted` are claims that nobody else can check; they are reported as such and decide nothing.
+    """
+
+    challenge: Nonce
+    approval_sha256: Sha256
+    plan_sha256: Sha256
+    identity: Slug
+    uid: int = Field(ge=0)
+    manifest_sha256: Sha256
+    answered_s: EpochSeconds
+    asserted: tuple[Slug, ...] = ()
+
+
+class StepResult(Closed):
+    """One step of the gate."""
+
+    number: int = Field(ge=0, le=16)
+    name: Slug
+    status: Literal["ok", "refused", "not_run"]
+    code: str | None = None
+    detail: Text | None = None
+
+
+class NamedDigest(Closed):
+    """Something that the gate read, by digest."""
+
+    name: Text
+    sha256: Sha256
+
+
+class GateReport(Document):
+    """The report of a validation. It authorises nothing, and no value of it can say otherwise."""
+
+    gate_scope: Literal["local_gate_only"] = "local_gate_only"
+    dispatch_authorized: Literal[False] = False
+    provider_or_agent_calls: Literal[0] = 0
+    approval_id: str
+    at: UtcTime
+    result: Literal["pass", "refused"]
+    steps: tuple[StepResult, ...] = Field(min_length=17, max_length=17)
+    inputs: tuple[NamedDigest, ...]
+    asserted: tuple[Slug, ...]

@@ -1,0 +1,51 @@
+"""Asks the supervisor over its Unix socket; the one way to it. Opens no network socket.
+
+One line of JSON each way; sizes and times are bounded. Whether the answer holds is for the gate.
+"""
+
+from __future__ import annotations
+
+import socket
+from pathlib import Path
+
+from orchestrator.core.canonical import canonical_bytes
+from orchestrator.core.errors import ApprovalRefused
+
+SOCKET = Path("/run/memtrial/supervisor.sock")
+MAX_ANSWER_BYTES = 64 * 1024
+TIMEOUT_S = 10.0
+
+
+def ask_supervisor(
+    challenge: str, approval_sha256: str, plan_sha256: str, *, path: Path = SOCKET
+) -> bytes:
+    """Sends the gate's question and returns the signed answer, unverified.
+
+    Raises:
+        ApprovalRefused: nobody answers at the socket.
+    """
+    question = canonical_bytes(
+        {
+            "challenge": challenge,
+            "approval_sha256": approval_sha256,
+            "plan_sha256": plan_sha256,
+        }
+    )
+    data = b""
+    try:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
+            connection.settimeout(TIMEOUT_S)
+            connection.connect(str(path))
+            connection.sendall(question + b"\n")
+            while not data.endswith(b"\n") and len(data) <= MAX_ANSWER_BYTES:
+                piece = connection.recv(65536)
+                if not piece:
+                    break
+                data += piece
+    except OSError as error:
+        raise ApprovalRefused(
+            "supervisor-unreachable",
+            f"expected the supervisor at {path}, found {error.strerror or error}",
+            hint="install and start it: `make install-supervisor`; see docs/security/supervisor.md",
+        ) from error
+    return data.removesuffix(b"\n")

@@ -1,0 +1,365 @@
+"""What people do with a trust root: make it, change its owners, propose, sign, publish, withdraw, look.
+
+Reads and writes `approvals/` of a repository and, once, the first root of a machine. Holds no key longer than
+one call. Proposals lie in `approvals/proposals`, signed ones in `approvals/signed`, published ones in the root.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from orchestrator.core.canonical import sha256_hex
+from orchestrator.core.errors import ApprovalRefused, UsageError
+from orchestrator.core.files import write_atomic
+from orchestrator.core.keys import PublicKey, SigningKey
+from orchestrator.core.pae import to_base64
+from orchestrator.model.approval import APPROVAL_TYPE, GOVERNED, WITHDRAWAL_TYPE, Withdrawal
+from orchestrator.model.roles import RoleKey, RoleName, RoleRule, Roles
+from orchestrator.trust.envelope import add_signature, open_signed, parse_envelope, sign_new
+from orchestrator.trust.gate.asked import Governed
+from orchestrator.trust.roles import TrustedRoles, load_roles, role_of, signers_of
+from orchestrator.trust.root.client import RootState, TrustRoot, read_root
+from orchestrator.trust.root.make import (
+    APPROVALS,
+    Draft,
+    People,
+    draft,
+    drop_target,
+    load,
+    next_version,
+    publish,
+    put_target,
+    rotate_owners,
+)
+from orchestrator.trust.strict import read_signed
+
+TUF = "tuf"
+PROPOSALS = "proposals"
+SIGNED = "signed"
+WITHDRAWN = "withdrawn"
+ALL = frozenset({"root", "targets", "approvals"})
+MAX_FILE_BYTES = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """How far an approval has come."""
+
+    approval_id: str
+    signers: tuple[str, ...]
+    needed: int
+    published: bool
+    expires_s: int
+
+
+def load_public(path: Path) -> PublicKey:
+    """Reads a public key, or the public half of a private one.
+
+    Raises:
+        UsageError: there is no such file, or others can read the private key in it.
+        DocumentError: it holds no Ed25519 key.
+    """
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise UsageError(
+            "key-file-missing",
+            f"{path}: expected a key file, found {error.strerror}",
+            hint="make one: `(umask 077; openssl genpkey -algorithm ed25519 -out key.pem)`",
+        ) from error
+    if b"PRIVATE KEY" in data:
+        return SigningKey.load(path).public
+    return PublicKey.parse_pem(data, where=path.name)
+
+
+def init_root(
+    approvals: Path,
+    roles: Roles,
+    *,
+    owners: tuple[PublicKey, ...],
+    signing: tuple[SigningKey, ...],
+    curator: SigningKey,
+    now_s: int,
+) -> bytes:
+    """Makes a trust root in one pass and returns its first root, which machines are provisioned with.
+
+    Raises:
+        UsageError: there is one already, or too few owners.
+        ApprovalRefused: the roles are unsound, or what was made does not verify.
+    """
+    folder = approvals / TUF
+    if (folder / "metadata").exists():
+        raise UsageError(
+            "trust-root-there",
+            f"expected no trust root in {folder}, found one",
+            hint="change it with `memtrial trust rotate`, or choose another folder",
+        )
+    data = roles.canonical()
+    loaded = load_roles(data, where="roles")
+    curators = tuple(role_of(loaded, "curator", where="roles").keys.values())
+    made = draft(People(owners, curators), data, now_s=now_s)
+    publish(folder, made, owners=signing, curator=curator, changed=ALL)
+    bootstrap = (folder / "metadata" / "1.root.json").read_bytes()
+    read_root(files_below(folder), bootstrap=bootstrap, seen=RootState(), now_s=now_s)
+    return bootstrap
+
+
+def rule_of(threshold: int, keys: tuple[PublicKey, ...]) -> RoleRule:
+    """Returns the rule of a role."""
+    return RoleRule(
+        threshold=threshold,
+        keys=tuple(RoleKey(keyid=k.keyid, public_key=to_base64(k.raw)) for k in keys),
+    )
+
+
+def roles_of(name: str, rules: Mapping[RoleName, RoleRule], *, demonstration: bool) -> Roles:
+    """Returns the roles document of an organisation."""
+    return Roles(
+        name=name,
+        kind="demonstration" if demonstration else "organisation",
+        roles=dict(rules),
+    )
+
+
+def rotate_root(
+    approvals: Path,
+    *,
+    owners: tuple[PublicKey, ...],
+    signing: tuple[SigningKey, ...],
+    curator: SigningKey,
+    now_s: int,
+) -> int:
+    """Replaces the owners; needs two old and two new ones. Returns the new version.
+
+    Raises:
+        ApprovalRefused: what was made does not verify; nothing was written then.
+    """
+    folder = approvals / TUF
+    made = load(folder)
+    rotate_owners(made, owners, 2)
+    new = {key.keyid for key in owners}
+    put_target(made, "roles.v1.json", current(approvals, now_s=now_s).roles_data)
+    changed = next_version(made, "root", "targets", now_s=now_s)
+    before = files_below(folder)
+    publish(
+        folder,
+        made,
+        owners=tuple(k for k in signing if k.public.keyid in new),
+        curator=curator,
+        changed=changed,
+    )
+    publish(folder, made, owners=signing, curator=curator, changed=frozenset({"root"}))
+    try:
+        current(approvals, now_s=now_s)
+    except ApprovalRefused:
+        restore(folder, before)
+        raise
+    return int(made.root.version)
+
+
+def restore(folder: Path, files: Mapping[str, bytes]) -> None:
+    """Puts a folder back to what it was."""
+    for name in files_below(folder).keys() - files.keys():
+        (folder / name).unlink()
+    for name, data in files.items():
+        write_atomic(folder / name, data)
+
+
+def current(approvals: Path, *, now_s: int) -> TrustRoot:
+    """Reads and verifies the trust root of a work tree, starting from its own first root.
+
+    Good for looking and for ceremonies; the gate starts from the machine's own first root instead.
+    """
+    files = files_below(approvals / TUF)
+    bootstrap = files.get("metadata/1.root.json")
+    if bootstrap is None:
+        raise UsageError(
+            "no-trust-root",
+            f"expected a trust root in {approvals / TUF}, found none",
+            hint="make one with `memtrial trust init`",
+        )
+    return read_root(files, bootstrap=bootstrap, seen=RootState(), now_s=now_s)
+
+
+def files_below(folder: Path) -> dict[str, bytes]:
+    """Returns the regular files below a folder by path; links are left out."""
+    return {
+        path.relative_to(folder).as_posix(): path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and not path.is_symlink()
+    }
+
+
+def write_proposal(approvals: Path, approval: Governed) -> Path:
+    """Writes a proposal for people to read and sign.
+
+    Raises:
+        UsageError: one of that name is there already.
+    """
+    path = approvals / PROPOSALS / f"{approval.approval_id}.json"
+    if path.exists():
+        raise UsageError(
+            "proposal-there",
+            f"expected a new name, found a proposal at {path}",
+            hint="choose another --id; a proposal is never changed once somebody may have signed it",
+        )
+    write_atomic(path, approval.canonical())
+    return path
+
+
+def read_proposal(approvals: Path, approval_id: str) -> Governed:
+    """Reads a proposal.
+
+    Raises:
+        UsageError: there is none of that name.
+        ApprovalRefused: it is not a canonical approval.
+    """
+    path = approvals / PROPOSALS / f"{approval_id}.json"
+    if not path.is_file() or path.stat().st_size > MAX_FILE_BYTES:
+        raise UsageError(
+            "proposal-unknown",
+            f"expected a proposal at {path}, found none",
+            hint="see `memtrial approve status`",
+        )
+    data = path.read_bytes()
+    read_signed(data, where=path.name)
+    try:
+        return GOVERNED.validate_json(data)
+    except ValueError as error:
+        raise ApprovalRefused(
+            "approval-invalid",
+            f"{path.name}: expected an approval, found another document",
+            hint="make the proposal again with `memtrial approve propose`",
+        ) from error
+
+
+def sign_proposal(
+    approvals: Path, approval: Governed, key: SigningKey, roles: TrustedRoles
+) -> Path:
+    """Adds an approver's signature and returns the envelope's file.
+
+    Raises:
+        ApprovalRefused: no approver's key, or signed by it already.
+    """
+    role = role_of(roles, "approver", where="roles")
+    if key.public.keyid not in role.keys:
+        raise ApprovalRefused(
+            "signer-not-in-role",
+            f"expected the key of an approver, found {key.public.keyid[:16]}",
+            hint="sign with a key that `memtrial trust status` lists",
+        )
+    path = approvals / SIGNED / f"{approval.approval_id}.dsse.json"
+    if path.is_file():
+        data = add_signature(path.read_bytes(), key, where=path.name)
+        if parse_envelope(data, where=path.name).payload != to_base64(approval.canonical()):
+            raise ApprovalRefused(
+                "proposal-not-the-signed-one",
+                f"{path.name}: expected the proposal that others signed, found another",
+                hint="compare both; somebody changed the proposal after it was signed",
+            )
+    else:
+        data = sign_new(approval.canonical(), (key,), payload_type=APPROVAL_TYPE)
+    write_atomic(path, data)
+    return path
+
+
+def publish_approval(
+    approvals: Path, approval: Governed, curator: SigningKey, *, now_s: int
+) -> TrustRoot:
+    """Lists a signed approval in the trust root, which is made to hold until the approval's end.
+
+    Raises:
+        ApprovalRefused: too few signatures, or what was made does not verify; nothing is listed then.
+    """
+    folder = approvals / TUF
+    root = current(approvals, now_s=now_s)
+    role = role_of(load_roles(root.roles_data, where="roles"), "approver", where="roles")
+    path = approvals / SIGNED / f"{approval.approval_id}.dsse.json"
+    envelope = path.read_bytes() if path.is_file() else b""
+    open_signed(envelope, role, payload_type=APPROVAL_TYPE, where=path.name)
+    made = load(folder)
+    put_target(made, f"{APPROVALS}/{approval.approval_id}.dsse.json", envelope)
+    return _published(approvals, made, curator, now_s, until_s=approval.window.expires_s)
+
+
+def withdraw_approval(
+    approvals: Path, approval_id: str, curator: SigningKey, *, reason: str, now_s: int
+) -> TrustRoot:
+    """Takes an approval out of the trust root and leaves a signed note of why.
+
+    Raises:
+        UsageError: it is not listed.
+        ApprovalRefused: what was made does not verify.
+    """
+    root = current(approvals, now_s=now_s)
+    name = f"{APPROVALS}/{approval_id}.dsse.json"
+    made = load(approvals / TUF)
+    drop_target(made, name)
+    after = _published(approvals, made, curator, now_s, until_s=None)
+    note = Withdrawal(
+        approval_id=approval_id,
+        approval_sha256=sha256_hex(root.approvals[name]),
+        reason=reason,
+        withdrawn_s=now_s,
+    )
+    envelope = sign_new(note.canonical(), (curator,), payload_type=WITHDRAWAL_TYPE)
+    write_atomic(approvals / WITHDRAWN / f"{approval_id}.dsse.json", envelope)
+    return after
+
+
+def _published(
+    approvals: Path, made: Draft, curator: SigningKey, now_s: int, *, until_s: int | None
+) -> TrustRoot:
+    folder = approvals / TUF
+    before = files_below(folder)
+    changed = next_version(made, APPROVALS, now_s=now_s, until_s=until_s)
+    publish(folder, made, owners=(), curator=curator, changed=changed)
+    try:
+        return current(approvals, now_s=now_s)
+    except ApprovalRefused:
+        restore(folder, before)
+        raise
+
+
+def standings(approvals: Path, *, now_s: int) -> tuple[Standing, ...]:
+    """Returns every proposal with its signatures, in order of its name."""
+    root = current(approvals, now_s=now_s)
+    role = role_of(load_roles(root.roles_data, where="roles"), "approver", where="roles")
+    found = []
+    for path in sorted((approvals / PROPOSALS).glob("*.json")):
+        approval = read_proposal(approvals, path.stem)
+        signed = approvals / SIGNED / f"{path.stem}.dsse.json"
+        signers: tuple[str, ...] = ()
+        if signed.is_file():
+            signers = signers_of(parse_envelope(signed.read_bytes(), where=signed.name))
+        found.append(
+            Standing(
+                approval_id=approval.approval_id,
+                signers=signers,
+                needed=role.threshold,
+                published=f"{APPROVALS}/{path.stem}.dsse.json" in root.approvals,
+                expires_s=approval.window.expires_s,
+            )
+        )
+    return tuple(found)
+
+
+def provision(system: Path, files: Mapping[str, bytes]) -> None:
+    """Writes what a machine starts from into its system folder, which must be new.
+
+    Raises:
+        UsageError: something is there already.
+    """
+    system.mkdir(parents=True, exist_ok=True, mode=0o755)
+    for name, data in files.items():
+        path = system / name
+        if path.exists():
+            raise UsageError(
+                "system-folder-not-new",
+                f"expected no {name} in {system}, found one",
+                hint="a machine's first root is replaced by root's own hand, never by a command",
+            )
+        write_atomic(path, data)
+    system.chmod(0o755)

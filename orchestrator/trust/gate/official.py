@@ -1,0 +1,168 @@
+"""The gate of phases smoke and official: sixteen numbered steps and a zeroth, in order; the first failure stops.
+
+Starts no container, opens no socket, asks no provider; opens fixtures in step 10 and not before. A
+validation writes a report that authorises nothing. A dispatch repeats every step in its own process.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from orchestrator.core.canonical import sha256_hex
+from orchestrator.core.clock import utc_text_of
+from orchestrator.core.errors import ApprovalRefused, MemtrialError
+from orchestrator.model.gate import GateReport, NamedDigest, StepResult
+from orchestrator.model.permit import Permit
+from orchestrator.trust.gate.asked import GateAsked, Governed, State, known
+from orchestrator.trust.gate.before import (
+    check_head,
+    check_host,
+    check_repository,
+    check_root,
+    compare_worktree,
+    read_blobs,
+)
+from orchestrator.trust.gate.bindings import check_caps, check_plan, check_time
+from orchestrator.trust.gate.documents import (
+    check_commit,
+    check_roles,
+    check_signatures,
+    read_document,
+)
+from orchestrator.trust.gate.issue import issue_permit
+from orchestrator.trust.gate.machine import (
+    NONCES,
+    check_book,
+    check_supervisor_answer,
+    check_supervisor_files,
+    use_of,
+)
+from orchestrator.trust.nonces import NonceBook
+
+Step = Callable[[State], None]
+
+
+def _report(state: State) -> None:
+    """Step 16: everything that the report must name is there."""
+    for value in (state.root, state.roles, state.approval, state.plan):
+        known(value)
+
+
+# The number of a step is its place; names and codes are stable.
+STEPS: tuple[tuple[str, Step], ...] = (
+    ("host", check_host),
+    ("repository", check_repository),
+    ("head", check_head),
+    ("blobs", read_blobs),
+    ("worktree", compare_worktree),
+    ("trust-root", check_root),
+    ("roles", check_roles),
+    ("signatures", check_signatures),
+    ("document", read_document),
+    ("ancestry", check_commit),
+    ("plan", check_plan),
+    ("time", check_time),
+    ("supervisor-files", check_supervisor_files),
+    ("supervisor-answer", check_supervisor_answer),
+    ("caps", check_caps),
+    ("single-use", check_book),
+    ("report", _report),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Validation:
+    """What a validation found: its report, and the refusal if there was one."""
+
+    report: GateReport
+    refusal: ApprovalRefused | None
+
+
+@dataclass(frozen=True, slots=True)
+class Dispatch:
+    """Leave to dispatch: the permit, and the approval that it rests on, used up by now."""
+
+    permit: Permit
+    approval: Governed
+    approval_sha256: str
+    signers: tuple[str, ...]
+    asserted: tuple[str, ...]
+
+
+def validate(asked: GateAsked) -> Validation:
+    """Runs every step and reports; authorises nothing and reserves nothing."""
+    state = State(asked)
+    refusal = _run(state)
+    return Validation(_write(state, refusal), refusal)
+
+
+def dispatch(asked: GateAsked) -> Dispatch:
+    """Runs every step and writes the use of the approval down, durably, before it returns.
+
+    Raises:
+        ApprovalRefused: the first step that failed, with its number.
+    """
+    state = State(asked)
+    refusal = _run(state)
+    if refusal is not None:
+        raise refusal
+    NonceBook(asked.system / NONCES).reserve(use_of(state), now_s=asked.now_s)
+    approval = state.approved()
+    permit = issue_permit(
+        plan_sha256=approval.plan_sha256,
+        max_usd_micros=approval.caps.max_cost_usd_micros,
+        expires_s=approval.window.expires_s,
+        upstreams=(approval.runner.upstream,),
+    )
+    return Dispatch(permit, approval, sha256_hex(state.envelope), state.signers, state.asserted)
+
+
+def _run(state: State) -> ApprovalRefused | None:
+    """Runs the steps in order; returns the first refusal, with its number."""
+    number = 0
+    try:
+        for number, (_, step) in enumerate(STEPS):  # noqa: B007 - the number that a refusal bears
+            step(state)
+    except MemtrialError as error:
+        return ApprovalRefused(error.reference, error.message, hint=error.hint, check=number)
+    except OSError as error:
+        return ApprovalRefused(
+            "file-not-readable",
+            f"expected files that can be read, found {error.strerror or error}",
+            hint="run the gate as the user who may read them",
+            check=number,
+        )
+    finally:
+        if state.objects is not None:
+            state.objects.close()
+    return None
+
+
+def _write(state: State, refusal: ApprovalRefused | None) -> GateReport:
+    stopped = len(STEPS) if refusal is None else refusal.check or 0
+    steps = []
+    for number, (name, _) in enumerate(STEPS):
+        if refusal is not None and number == stopped:
+            result = StepResult(
+                number=number,
+                name=name,
+                status="refused",
+                code=refusal.reference,
+                detail=refusal.message,
+            )
+        else:
+            result = StepResult(
+                number=number, name=name, status="ok" if number < stopped else "not_run"
+            )
+        steps.append(result)
+    return GateReport(
+        approval_id=state.asked.approval_id,
+        at=utc_text_of(state.asked.now_s),
+        result="pass" if refusal is None else "refused",
+        steps=tuple(steps),
+        inputs=tuple(
+            NamedDigest(name=name, sha256=digest) for name, digest in sorted(state.digests.items())
+        ),
+        asserted=state.asserted,
+    )

@@ -1,0 +1,69 @@
+"""Every file of an installation by digest: what the supervisor is, byte for byte.
+
+Reads below one prefix with trusted opens. An interpreter's program is thousands of files; any of them counts.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from orchestrator.core.canonical import sha256_hex
+from orchestrator.core.errors import ApprovalRefused
+from orchestrator.model.gate import Manifest, ManifestFile
+from orchestrator.trust.trusted import check_folders, read_trusted
+
+MAX_FILE_BYTES = 256 * 1024 * 1024
+# How a development install points elsewhere: code would come from where anybody can write.
+EDITABLE = ("__editable__", ".egg-link", "_editable_impl_")
+
+
+def manifest_of(prefix: Path, *, owner_uid: int) -> Manifest:
+    """Reads an installation.
+
+    Args:
+        prefix: its folder, absolute.
+        owner_uid: who may own its files besides root.
+
+    Raises:
+        ApprovalRefused: a link, a file that somebody else can write, or a development install.
+    """
+    check_folders(prefix, owner_uid=owner_uid)
+    files = []
+    for path in sorted(prefix.rglob("*"), key=lambda p: p.relative_to(prefix).as_posix()):
+        if path.is_symlink():
+            raise _refuse("link-in-prefix", path, "no symbolic link", "one")
+        if path.is_dir():
+            check_folders(path, owner_uid=owner_uid)
+            continue
+        if any(mark in path.name for mark in EDITABLE):
+            raise _refuse("editable-install", path, "an installed wheel", "a development install")
+        data = read_trusted(path, owner_uid=owner_uid, max_bytes=MAX_FILE_BYTES)
+        files.append(
+            ManifestFile(
+                path=path.relative_to(prefix).as_posix(), bytes=len(data), sha256=sha256_hex(data)
+            )
+        )
+    if not files:
+        raise _refuse("prefix-empty", prefix, "an installation", "no file")
+    return Manifest(files=tuple(files))
+
+
+def first_difference(expected: Manifest, found: Manifest) -> str | None:
+    """Returns the first path in which two manifests differ, or None."""
+    mine, theirs = ({f.path: f for f in m.files} for m in (expected, found))
+    return next(
+        (
+            path
+            for path in sorted(mine.keys() | theirs.keys())
+            if mine.get(path) != theirs.get(path)
+        ),
+        None,
+    )
+
+
+def _refuse(reference: str, path: Path, expected: str, found: str) -> ApprovalRefused:
+    return ApprovalRefused(
+        reference,
+        f"{path}: expected {expected}, found {found}",
+        hint="install the supervisor again from its wheel",
+    )

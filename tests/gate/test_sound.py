@@ -1,0 +1,52 @@
+"""Promise: a sound world passes all seventeen steps, authorises nothing by validation, and dispatches once."""
+
+from __future__ import annotations
+
+import pytest
+
+from orchestrator.core.errors import ApprovalRefused
+from orchestrator.trust.gate.machine import NONCES
+from orchestrator.trust.gate.official import STEPS, dispatch, validate
+from tests.gate.world import ingredients, make_world
+
+
+@pytest.fixture
+def world(clean_folder):
+    return make_world(clean_folder, ingredients())
+
+
+def test_a_sound_world_passes_every_step_and_authorises_nothing(world):
+    before = {p: p.read_bytes() for p in world.system.rglob("*") if p.is_file()}
+    found = validate(world.asked())
+    assert found.refusal is None
+    report = found.report
+    assert [s.status for s in report.steps] == ["ok"] * 17
+    assert (report.gate_scope, report.dispatch_authorized, report.provider_or_agent_calls) == (
+        "local_gate_only",
+        False,
+        0,
+    )
+    assert report.asserted == ("caller-cannot-read-keys",)
+    assert {"approval", "plan", "supervisor/manifest", "system/root.json"} <= {
+        d.name for d in report.inputs
+    }
+    assert {p: p.read_bytes() for p in world.system.rglob("*") if p.is_file()} == before
+
+
+def test_a_dispatch_gives_a_permit_once(world):
+    given = dispatch(world.asked())
+    assert given.permit.plan_sha256 == world.ingredients.approval["plan_sha256"]
+    assert given.permit.max_usd_micros == 5_000_000
+    world.changes["run_id"] = "run-2"
+    with pytest.raises(ApprovalRefused) as refused:
+        dispatch(world.asked())
+    assert (refused.value.check, refused.value.reference) == (15, "nonce-used")
+    assert len((world.system / NONCES / "nonces.jsonl").read_bytes().splitlines()) == 4
+
+
+def test_the_steps_are_numbered_from_zero_to_sixteen():
+    assert [name for name, _ in STEPS] == [
+        *("host", "repository", "head", "blobs", "worktree", "trust-root", "roles", "signatures"),
+        *("document", "ancestry", "plan", "time", "supervisor-files", "supervisor-answer", "caps"),
+        *("single-use", "report"),
+    ]
