@@ -12,6 +12,7 @@ from orchestrator.core.errors import UsageError
 
 if TYPE_CHECKING:
     from orchestrator.core.keys import PublicKey, SigningKey
+    from orchestrator.model.gate import GateConfig, RootSeen
     from orchestrator.model.roles import RoleName, RoleRule
 
 PEOPLE = ("owner", "approver", "curator", "supervisor", "ledger")
@@ -52,37 +53,59 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Makes everything and prints the hash that others compare."""
-    from orchestrator.core.canonical import sha256_hex
     from orchestrator.core.clock import unix_time_s
-    from orchestrator.model.gate import GateConfig, RootSeen
-    from orchestrator.trust.ceremony import init_root, load_public, provision, roles_of, rule_of
+    from orchestrator.trust.ceremony import init_root, load_public, provision, roles_of
     from orchestrator.trust.gate.before import BOOTSTRAP, CONFIG, SEEN
 
     keys = {who: tuple(load_public(path) for path in getattr(arguments, who)) for who in PEOPLE}
-    rules: dict[RoleName, RoleRule] = {
-        "approver": rule_of(2, _some("approver", keys["approver"], 2)),
-        "curator": rule_of(1, _some("curator", keys["curator"], 1)),
-        "supervisor": rule_of(1, _some("supervisor", keys["supervisor"], 1)),
-        "ledger": rule_of(1, _some("ledger", keys["ledger"], 1)),
-    }
-    signing = private_of(arguments.owner)
-    curators = private_of(arguments.curator)
+    signing, curators = private_of(arguments.owner), private_of(arguments.curator)
     if len(signing) < 2 or not curators:
         raise UsageError(
             "too-few-signers",
             f"expected private keys of two owners and a curator, found {len(signing)} and {len(curators)}",
             hint="give their private key files; the public ones of the others are enough",
         )
-    roles = roles_of(arguments.name, rules, demonstration=arguments.demonstration)
-    now_s = int(unix_time_s())
+    roles = roles_of(arguments.name, _rules(keys), demonstration=arguments.demonstration)
     bootstrap = init_root(
         approvals_of(arguments),
         roles,
         owners=keys["owner"],
         signing=signing,
         curator=curators[0],
-        now_s=now_s,
+        now_s=int(unix_time_s()),
     )
+    config, seen = _machine(arguments, bootstrap, keys["supervisor"][0])
+    root_sha256 = config.root_sha256
+    files = {BOOTSTRAP: bootstrap, CONFIG: config.canonical(), SEEN: seen.canonical()}
+    provision(arguments.system, files)
+    if arguments.json:
+        render.document({"root_sha256": root_sha256, "system": str(arguments.system)})
+        return 0
+    render.text(f"trust root of {arguments.name}, version 1; starting point in {arguments.system}")
+    render.text(f"first root sha256 {root_sha256}")
+    render.text("compare that hash with every owner, then commit and push approvals/")
+    render.text("next: memtrial trust status")
+    return 0
+
+
+def _rules(keys: dict[str, tuple[PublicKey, ...]]) -> dict[RoleName, RoleRule]:
+    from orchestrator.trust.ceremony import rule_of
+
+    return {
+        "approver": rule_of(2, _some("approver", keys["approver"], 2)),
+        "curator": rule_of(1, _some("curator", keys["curator"], 1)),
+        "supervisor": rule_of(1, _some("supervisor", keys["supervisor"], 1)),
+        "ledger": rule_of(1, _some("ledger", keys["ledger"], 1)),
+    }
+
+
+def _machine(
+    arguments: argparse.Namespace, bootstrap: bytes, supervisor: PublicKey
+) -> tuple[GateConfig, RootSeen]:
+    """Returns what this machine is told: whose root, which supervisor, and that nothing was seen yet."""
+    from orchestrator.core.canonical import sha256_hex
+    from orchestrator.model.gate import GateConfig, RootSeen
+
     config = GateConfig(
         name=arguments.name,
         repository=arguments.named,
@@ -90,20 +113,11 @@ def run(arguments: argparse.Namespace) -> int:
         root_sha256=sha256_hex(bootstrap),
         supervisor_identity=f"{arguments.name}-supervisor",
         supervisor_uid=arguments.supervisor_uid,
-        supervisor_keyid=keys["supervisor"][0].keyid,
+        supervisor_keyid=supervisor.keyid,
         supervisor_prefix=arguments.supervisor_prefix,
         ledger_origin=f"{arguments.named}/approvals",
     )
-    files = {BOOTSTRAP: bootstrap, CONFIG: config.canonical(), SEEN: RootSeen().canonical()}
-    provision(arguments.system, files)
-    if arguments.json:
-        render.document({"root_sha256": config.root_sha256, "system": str(arguments.system)})
-        return 0
-    render.text(f"trust root of {arguments.name}, version 1; starting point in {arguments.system}")
-    render.text(f"first root sha256 {config.root_sha256}")
-    render.text("compare that hash with every owner, then commit and push approvals/")
-    render.text("next: memtrial trust status")
-    return 0
+    return config, RootSeen()
 
 
 def private_of(paths: list[Path]) -> tuple[SigningKey, ...]:

@@ -153,7 +153,6 @@ def propose(plan: Plan, asked: Proposed, *, approvals: Path, system: Path) -> Go
         )
     config = GateConfig.parse_canonical((system / CONFIG).read_bytes(), where=CONFIG)
     root = current(approvals, now_s=int(unix_time_s()))
-    lines = NonceBook(system / NONCES).state().lines
     found = observe(plan)
     document = {
         "kind": plan.phase,
@@ -171,23 +170,32 @@ def propose(plan: Plan, asked: Proposed, *, approvals: Path, system: Path) -> Go
         "roles": ("agent",),
         "pricing": _pricing(pin),
         "caps": _caps(plan, pin, asked),
-        "supervisor": SupervisorPin(
-            identity=config.supervisor_identity,
-            uid=config.supervisor_uid,
-            keyid=config.supervisor_keyid,
-            manifest_sha256=sha256_hex((system / MANIFEST).read_bytes()),
-        ),
+        "supervisor": _supervisor(config, system),
         "root": RootPin(version=root.root_version, sha256=root.root_sha256),
         "sigstore": None,
-        "ledger": LedgerPin(
-            origin=config.ledger_origin,
-            size=len(lines),
-            root_sha256=root_of([line.canonical() for line in lines]),
-        ),
+        "ledger": _ledger(config, system),
         "nonce": secrets.token_hex(32),
         "window": asked.window,
     }
     return GOVERNED.validate_python(document)
+
+
+def _supervisor(config: GateConfig, system: Path) -> SupervisorPin:
+    return SupervisorPin(
+        identity=config.supervisor_identity,
+        uid=config.supervisor_uid,
+        keyid=config.supervisor_keyid,
+        manifest_sha256=sha256_hex((system / MANIFEST).read_bytes()),
+    )
+
+
+def _ledger(config: GateConfig, system: Path) -> LedgerPin:
+    lines = NonceBook(system / NONCES).state().lines
+    return LedgerPin(
+        origin=config.ledger_origin,
+        size=len(lines),
+        root_sha256=root_of([line.canonical() for line in lines]),
+    )
 
 
 def _runner(plan: Plan, pin: LivePin, sha256: str) -> RunnerPin:
