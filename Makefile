@@ -1,6 +1,6 @@
 # Thin targets: each calls one command. `make` alone prints this list.
 .DEFAULT_GOAL := help
-.PHONY: help setup engine images smoke test lint check pack proof-languages bench clean schemas wheel proof-leakscan proof-evidence proof-interop proof-pythons bench-gateway fuzz-gateway proof-hostile-neighbours proof-tasks proof-reference proof-attribution proof-ladder
+.PHONY: help setup engine images smoke test lint check pack proof-languages bench clean schemas wheel proof-leakscan proof-evidence proof-interop proof-pythons bench-gateway fuzz-gateway proof-hostile-neighbours proof-tasks proof-reference proof-attribution proof-ladder official proof-trust
 MEMTRIAL := .venv/bin/memtrial
 PYTHON_VENV := .venv/bin/python
 export PYTHONDONTWRITEBYTECODE := 1
@@ -67,6 +67,12 @@ proof-pythons: setup ## Prove that a bundle verifies to the byte under each Pyth
 proof-tasks: setup ## Prove source pins, images from nothing and warm starts; with REMEM=tasks.json an imported pack too
 	@$(PYTHON_VENV) -m bench.tasks
 	@if [ -n "$(REMEM)" ]; then $(PYTHON_VENV) tests/proofs/remem.py "$(REMEM)"; fi
+
+official: setup ## Dispatch an approved official run (PLAN=file APPROVAL=id); says precisely what is missing
+	@$(MEMTRIAL) official $(PLAN) $(if $(APPROVAL),--approval $(APPROVAL))
+
+proof-trust: setup ## Prove the gate: time of a validation, racing nonces, every hostile input; writes results/proofs
+	@$(PYTHON_VENV) -m bench.trust
 
 proof-hostile-neighbours: setup ## Prove that hostile trials change no verdict beside them; writes results/proofs
 	@$(PYTHON_VENV) bench/neighbours.py

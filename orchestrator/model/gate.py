@@ -69,6 +69,14 @@ class Manifest(Document):
         return self
 
 
+class SupervisorQuestion(Closed):
+    """What the gate asks: a nonce of its own, and the digests that the answer must bind."""
+
+    challenge: Nonce
+    approval_sha256: Sha256
+    plan_sha256: Sha256
+
+
 class SupervisorAnswer(Document):
     """What the supervisor signs when it is asked: the question's nonce, and whom and what it serves.
 

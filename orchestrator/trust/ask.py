@@ -8,8 +8,8 @@ from __future__ import annotations
 import socket
 from pathlib import Path
 
-from orchestrator.core.canonical import canonical_bytes
 from orchestrator.core.errors import ApprovalRefused
+from orchestrator.model.gate import SupervisorQuestion
 
 SOCKET = Path("/run/memtrial/supervisor.sock")
 MAX_ANSWER_BYTES = 64 * 1024
@@ -24,13 +24,9 @@ def ask_supervisor(
     Raises:
         ApprovalRefused: nobody answers at the socket.
     """
-    question = canonical_bytes(
-        {
-            "challenge": challenge,
-            "approval_sha256": approval_sha256,
-            "plan_sha256": plan_sha256,
-        }
-    )
+    question = SupervisorQuestion(
+        challenge=challenge, approval_sha256=approval_sha256, plan_sha256=plan_sha256
+    ).canonical()
     data = b""
     try:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
@@ -46,6 +42,6 @@ def ask_supervisor(
         raise ApprovalRefused(
             "supervisor-unreachable",
             f"expected the supervisor at {path}, found {error.strerror or error}",
-            hint="install and start it: `make install-supervisor`; see docs/security/supervisor.md",
+            hint="start it as docs/security/supervisor.md says",
         ) from error
     return data.removesuffix(b"\n")

@@ -10,6 +10,7 @@ from orchestrator.trust.gate.official import STEPS
 from tests.gate.catalogue import Attack, catalogue
 
 CASES = Path(__file__).resolve().parents[1] / "cases" / "gate"
+REFUSALS = Path(__file__).resolve().parents[2] / "docs" / "security" / "refusals.md"
 
 
 def files_of(name: str, attack: Attack) -> dict[str, str]:
@@ -33,6 +34,21 @@ def wanted() -> dict[str, str]:
     }
 
 
+def refusals() -> str:
+    """Returns docs/security/refusals.md: every code of the gate by its step, with a reason for it."""
+    seen: dict[tuple[int, str], str] = {}
+    for attack in catalogue().values():
+        seen.setdefault((attack.check, attack.code), attack.why)
+    rows = "".join(
+        f"| {check} {STEPS[check][0]} | `{code}` | {why} |\n"
+        for (check, code), why in sorted(seen.items())
+    )
+    return (
+        "# Refusals of the gate\nWritten from the cases in `tests/cases/gate`, which show each of them; "
+        "the reason is of one case.\n\n| step | code | why |\n|---|---|---|\n" + rows
+    )
+
+
 def main() -> None:
     """Writes the directories anew."""
     shutil.rmtree(CASES, ignore_errors=True)
@@ -40,6 +56,7 @@ def main() -> None:
         path = CASES / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
+    REFUSALS.write_text(refusals(), encoding="utf-8")
 
 
 if __name__ == "__main__":

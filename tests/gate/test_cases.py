@@ -12,7 +12,7 @@ import pytest
 
 from orchestrator.trust.gate.machine import NONCES
 from orchestrator.trust.gate.official import validate
-from tests.gate.build_cases import CASES, wanted
+from tests.gate.build_cases import CASES, REFUSALS, refusals, wanted
 from tests.gate.catalogue import Attack, catalogue
 from tests.gate.world import World, ingredients, make_world
 
@@ -68,6 +68,7 @@ def test_the_directories_are_what_the_builder_writes():
     }
     assert present == wanted()
     assert len(NAMED) >= 100
+    assert REFUSALS.read_text(encoding="utf-8") == refusals()
 
 
 @pytest.mark.parametrize("name", sorted(p.name for p in CASES.iterdir()))

@@ -1,0 +1,67 @@
+"""Runs the supervisor's service: answers the gate with a signature, as a user of its own. For its service file.
+
+Dispatches nothing yet: docs/security/supervisor.md says what is built.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import signal
+from pathlib import Path
+
+from orchestrator.cli import render
+from orchestrator.cli.trust_options import add_system
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Adds the options of the verb."""
+    parser.add_argument(
+        "--key", type=Path, required=True, metavar="FILE", help="the supervisor's private key"
+    )
+    parser.add_argument(
+        "--socket",
+        type=Path,
+        default=Path("/run/memtrial/supervisor.sock"),
+        metavar="PATH",
+        help="where it listens (default: /run/memtrial/supervisor.sock)",
+    )
+    parser.add_argument(
+        "--allow-uid",
+        type=int,
+        action="append",
+        default=[],
+        metavar="UID",
+        help="a user who is answered (repeatable; default: root alone)",
+    )
+    add_system(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Serves until SIGTERM or Ctrl-C."""
+    from orchestrator.supervisor.service import Service, load_identity
+
+    allowed = frozenset(arguments.allow_uid or [0])
+    identity = load_identity(arguments.system, arguments.key, allowed_uids=allowed)
+    service = Service(identity, arguments.socket)
+    signal.signal(signal.SIGTERM, lambda *_: service.close())
+    facts = {
+        "identity": identity.config.supervisor_identity,
+        "keyid": identity.key.public.keyid,
+        "uid": os.geteuid(),
+        "socket": str(arguments.socket),
+        "manifest_sha256": identity.manifest_sha256,
+    }
+    if arguments.json:
+        render.document(facts)
+    else:
+        for name, value in facts.items():
+            render.text(f"{name:<16} {value}")
+        render.text("next: memtrial gate PLAN --approval ID")
+    try:
+        service.serve()
+    except KeyboardInterrupt:
+        with contextlib.suppress(OSError):
+            service.close()
+    return 0

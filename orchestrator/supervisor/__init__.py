@@ -1,0 +1,1 @@
+"""The supervisor: a service under a user of its own that answers the gate. Nothing but the command line imports it."""

@@ -1,0 +1,133 @@
+"""Promise: the supervisor answers the users that it was told, to their question alone, with its own key."""
+
+from __future__ import annotations
+
+import os
+import socket
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from orchestrator.core.errors import ApprovalRefused, UsageError
+from orchestrator.core.keys import SigningKey
+from orchestrator.model.gate import ANSWER_TYPE, GateConfig, SupervisorAnswer, SupervisorQuestion
+from orchestrator.supervisor.service import Identity, Service, load_identity
+from orchestrator.trust.ask import ask_supervisor
+from orchestrator.trust.envelope import open_signed
+from orchestrator.trust.roles import Role
+from tests.unit.trust.support import key
+
+QUESTION = ("c" * 64, "a" * 64, "b" * 64)
+
+
+def system(folder: Path, *, uid: int, signing: SigningKey) -> Path:
+    config = GateConfig(
+        name="example",
+        repository="example/memtrial",
+        default_branch="main",
+        root_sha256="0" * 64,
+        supervisor_identity="supervisor-one",
+        supervisor_uid=uid,
+        supervisor_keyid=signing.public.keyid,
+        supervisor_prefix="/opt/memtrial",
+        ledger_origin="example/approvals",
+    )
+    (folder / "gate.json").write_bytes(config.canonical())
+    (folder / "supervisor.manifest.json").write_bytes(b"{}")
+    return folder
+
+
+@pytest.fixture
+def place(tmp_path):
+    signing = SigningKey.create(tmp_path / "key")
+    return system(tmp_path, uid=os.geteuid(), signing=signing), tmp_path / "key", signing
+
+
+def serving(identity: Identity, path: Path) -> Iterator[Service]:
+    service = Service(identity, path)
+    thread = threading.Thread(target=service.serve, daemon=True)
+    thread.start()
+    yield service
+    service.close()
+    thread.join(10)
+
+
+@pytest.fixture
+def served(place, tmp_path):
+    folder, key_file, signing = place
+    identity = load_identity(folder, key_file, allowed_uids=frozenset({os.geteuid()}))
+    for _ in serving(identity, tmp_path / "s"):
+        yield tmp_path / "s", signing
+
+
+def test_the_answer_binds_the_question_and_the_supervisor(served):
+    path, signing = served
+    data = ask_supervisor(*QUESTION, path=path)
+    role = Role("supervisor", 1, {signing.public.keyid: signing.public})
+    found = open_signed(data, role, payload_type=ANSWER_TYPE, where="answer")
+    said = SupervisorAnswer.parse_canonical(found.payload, where="answer")
+    assert (said.challenge, said.approval_sha256, said.plan_sha256) == QUESTION
+    assert (said.identity, said.uid) == ("supervisor-one", os.geteuid())
+
+
+def test_a_user_who_is_not_among_the_allowed_gets_nothing(place, tmp_path):
+    folder, key_file, _ = place
+    identity = load_identity(folder, key_file, allowed_uids=frozenset({os.geteuid() + 1}))
+    for _ in serving(identity, tmp_path / "s"):
+        assert _ask_raw(tmp_path / "s", b"{}\n") == b""
+        question = SupervisorQuestion(
+            challenge="c" * 64, approval_sha256="a" * 64, plan_sha256="b" * 64
+        )
+        assert _ask_raw(tmp_path / "s", question.canonical() + b"\n") == b""
+
+
+def _ask_raw(path: Path, data: bytes) -> bytes:
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.settimeout(20)
+        connection.connect(str(path))
+        try:
+            connection.sendall(data)
+            return connection.recv(1 << 16)
+        except ConnectionError:
+            return b""
+
+
+@pytest.mark.parametrize(
+    "data",
+    [b"\n", b"{}\n", b"[]\n", b"x" * 10_000, b'{"challenge":1}\n', b"\xff\n"],
+    ids=["empty", "no fields", "list", "endless", "wrong", "no text"],
+)
+def test_nonsense_gets_nothing_and_the_next_one_is_answered(served, data):
+    path, _ = served
+    assert _ask_raw(path, data) == b""
+    assert ask_supervisor(*QUESTION, path=path)
+
+
+def test_it_runs_as_its_own_user_with_its_own_key_or_not_at_all(tmp_path, place):
+    folder, key_file, signing = place
+    allowed = frozenset({0})
+    system(folder, uid=os.geteuid() + 1, signing=signing)
+    with pytest.raises(UsageError, match="to run as uid"):
+        load_identity(folder, key_file, allowed_uids=allowed)
+    system(folder, uid=os.geteuid(), signing=key("other"))
+    with pytest.raises(UsageError, match="expected key"):
+        load_identity(folder, key_file, allowed_uids=allowed)
+    system(folder, uid=os.geteuid(), signing=signing)
+    key_file.chmod(0o644)
+    with pytest.raises(UsageError, match="only its owner can read"):
+        load_identity(folder, key_file, allowed_uids=allowed)
+
+
+def test_a_socket_that_is_taken_is_not_taken_over(served, place):
+    folder, key_file, _ = place
+    identity = load_identity(folder, key_file, allowed_uids=frozenset({0}))
+    with pytest.raises(UsageError, match="found something"):
+        Service(identity, served[0])
+
+
+def test_nobody_answering_is_a_refusal(tmp_path):
+    with pytest.raises(ApprovalRefused) as refused:
+        ask_supervisor(*QUESTION, path=tmp_path / "none")
+    assert (refused.value.reference, refused.value.exit_code) == ("supervisor-unreachable", 5)
