@@ -65,6 +65,21 @@ def smoke_plan() -> Plan:
     return live_plan(phase="smoke", namespace="smoke-one", task_set="smoke")
 
 
+@functools.cache
+def official_plan() -> Plan:
+    """The whole pack under the primary arms, three epochs, at a provider's address."""
+    return live_plan(
+        "https://api.example.com",
+        phase="official",
+        namespace="official-v1",
+        task_set="full",
+        matrix="primary",
+        tasks=(),
+        conditions=(),
+        epochs=3,
+    )
+
+
 def pins_of(plan: Plan) -> InputPins:
     images = {image.id for task in plan.tasks for image in (task.agent_image, task.verifier_image)}
     named = {
@@ -80,6 +95,7 @@ class Ingredients:
     """What a world is made from; an attack changes what it lies about."""
 
     now_s: int
+    plan: Plan
     plan_data: bytes
     approval: dict[str, Any]
     roles: dict[str, Any]
@@ -159,9 +175,9 @@ class World:
         return GateAsked(**{**facts, **self.changes})
 
 
-def ingredients(now_s: int | None = None) -> Ingredients:
-    """Everything sound: a smoke approval of a smoke plan by two of three approvers."""
-    plan, now = smoke_plan(), now_s or int(time.time())
+def ingredients(plan: Plan | None = None) -> Ingredients:
+    """Everything sound: an approval of a plan (by default a smoke one) by two of three approvers."""
+    plan, now = plan or smoke_plan(), int(time.time())
     pin = plan.gateway
     assert isinstance(pin, LivePin)
     price = pin.prices.find(pin.model)
@@ -169,15 +185,15 @@ def ingredients(now_s: int | None = None) -> Ingredients:
     calls = len(plan.trials) * plan.retry.max_attempts
     approval = {
         "schema_version": 1,
-        "kind": "smoke",
+        "kind": plan.phase,
         "approval_id": ID,
         "repository": REPOSITORY,
         "default_branch": "main",
         "approved_commit": "",
-        "phase": "smoke",
-        "namespace": "smoke-one",
-        "task_set": "smoke",
-        "epochs": 1,
+        "phase": plan.phase,
+        "namespace": plan.namespace,
+        "task_set": plan.task_set,
+        "epochs": plan.epochs,
         "plan_sha256": plan.digest_sha256(),
         "inputs": pins_of(plan).model_dump(mode="json"),
         "runner": {
@@ -214,7 +230,7 @@ def ingredients(now_s: int | None = None) -> Ingredients:
         "nonce": "f" * 64,
         "window": {"not_before_s": now - 3600, "expires_s": now + 3600},
     }
-    return Ingredients(now, plan.canonical(), approval, roles())
+    return Ingredients(now, plan, plan.canonical(), approval, roles())
 
 
 def make_world(folder: Path, made: Ingredients) -> World:
@@ -234,8 +250,8 @@ def make_world(folder: Path, made: Ingredients) -> World:
     bootstrap = _make_tuf(folder / "repo" / TUF_FOLDER, made, first, sha256_hex(manifest), lines)
     head = commit(folder / "repo", {})
     _write_system(system, made, bootstrap, prefix)
-    plan = smoke_plan()
-    return World(folder, made, first, head, Observed(pins_of(plan), plan.agents[0].program_sha256))
+    observed = Observed(pins_of(made.plan), made.plan.agents[0].program_sha256)
+    return World(folder, made, first, head, observed)
 
 
 def _me() -> int:

@@ -1,0 +1,84 @@
+"""Proof of the gate: every hostile input, the race for nonces, and the time of a validation as a share of its parts.
+
+Runs the cases and twins of tests/gate, times validations of the whole pack's official plan, and races 400
+reservations of 10 nonces. Writes results/proofs/trust-DATE.json; exit 1 when something is not as promised.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import statistics
+import tempfile
+import time
+from pathlib import Path
+
+from orchestrator.core.clock import run_stamp
+from orchestrator.core.files import write_atomic
+from orchestrator.trust.gate.official import STEPS, validate
+from tests.gate.catalogue import catalogue
+from tests.gate.test_cases import hostile_world
+from tests.gate.world import ingredients, make_world, official_plan
+from tests.unit.trust.test_nonces import race
+
+ROOT = Path(__file__).resolve().parents[1]
+ROUNDS = 15
+BOUND_S = 1.0
+
+
+def folder() -> Path:
+    return Path(tempfile.mkdtemp(prefix=".memtrial-proof-", dir=Path.home()))
+
+
+def refused() -> tuple[int, list[str]]:
+    """Returns how many hostile inputs there are, and those that were not refused as they should be."""
+    wrong = []
+    named = catalogue()
+    for name, attack in named.items():
+        place = folder()
+        refusal = validate(hostile_world(place, attack).asked()).refusal
+        if refusal is None or (refusal.check, refusal.reference) != (attack.check, attack.code):
+            wrong.append(name)
+        shutil.rmtree(place)
+    return len(named), wrong
+
+
+def validation_s() -> list[float]:
+    """Returns the times of validations of the official plan of the whole pack, inputs measured elsewhere."""
+    place = folder()
+    world = make_world(place, ingredients(official_plan()))
+    times = []
+    for _ in range(ROUNDS):
+        began = time.perf_counter()
+        found = validate(world.asked())
+        times.append(time.perf_counter() - began)
+        if found.refusal is not None:
+            raise SystemExit(f"the sound world was refused: {found.refusal.message}")
+    shutil.rmtree(place)
+    return times
+
+
+def main() -> int:
+    count, wrong = refused()
+    times = validation_s()
+    with tempfile.TemporaryDirectory() as place:
+        winners = race(Path(place))
+    told = {
+        "hostile_inputs": count,
+        "not_refused_as_promised": wrong,
+        "steps": len(STEPS),
+        "official_tasks": len(official_plan().tasks),
+        "official_trials": len(official_plan().trials),
+        "validation_median_s": round(statistics.median(times), 4),
+        "validation_slowest_s": round(max(times), 4),
+        "validation_bound_s": BOUND_S,
+        "race": {"reservations": 400, "nonces": 10, "processes": 8, "winners": winners},
+    }
+    path = ROOT / "results" / "proofs" / f"trust-{run_stamp()}.json"
+    write_atomic(path, (json.dumps(told, indent=2) + "\n").encode())
+    print(json.dumps(told, indent=2))
+    return int(bool(wrong) or statistics.median(times) > BOUND_S or winners != list(range(10)))
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
