@@ -98,6 +98,16 @@ def _write(folder: Path, name: str, text: str) -> None:
 
 
 Attack = Callable[[Path, str, str], object]
+
+
+def in_turn(*steps: Attack) -> Attack:
+    def attack(folder: Path, first: str, head: str) -> None:
+        for step in steps:
+            step(folder, first, head)
+
+    return attack
+
+
 ATTACKS: dict[str, tuple[Attack, str]] = {
     "detached HEAD": (lambda r, f, h: git(r, "checkout", "-q", "--detach"), "head-not-on-branch"),
     "another branch": (
@@ -121,9 +131,9 @@ ATTACKS: dict[str, tuple[Attack, str]] = {
         "ref-not-plain",
     ),
     "a ref that is a link": (
-        lambda r, f, h: (
-            (r / ".git/refs/remotes/origin/main").unlink(),
-            (r / ".git/refs/remotes/origin/main").symlink_to("../../heads/main"),
+        in_turn(
+            lambda r, f, h: (r / ".git/refs/remotes/origin/main").unlink(),
+            lambda r, f, h: (r / ".git/refs/remotes/origin/main").symlink_to("../../heads/main"),
         ),
         "ref-not-plain",
     ),
@@ -132,10 +142,10 @@ ATTACKS: dict[str, tuple[Attack, str]] = {
         "repository-not-plain",
     ),
     "packed replace ref": (
-        lambda r, f, h: (
-            git(r, "replace", h, foreign_commit(r)),
-            git(r, "pack-refs", "--all"),
-            shutil.rmtree(r / ".git/refs/replace", ignore_errors=True),
+        in_turn(
+            lambda r, f, h: git(r, "replace", h, foreign_commit(r)),
+            lambda r, f, h: git(r, "pack-refs", "--all"),
+            lambda r, f, h: shutil.rmtree(r / ".git/refs/replace", ignore_errors=True),
         ),
         "repository-not-plain",
     ),
@@ -157,16 +167,16 @@ ATTACKS: dict[str, tuple[Attack, str]] = {
         "repository-not-plain",
     ),
     ".git as a file": (
-        lambda r, f, h: (
-            (r / ".git").rename(r.parent / "g"),
-            (r / ".git").write_text(f"gitdir: {r.parent / 'g'}\n"),
+        in_turn(
+            lambda r, f, h: (r / ".git").rename(r.parent / "g"),
+            lambda r, f, h: (r / ".git").write_text(f"gitdir: {r.parent / 'g'}\n"),
         ),
         "git-folder-not-real",
     ),
     ".git as a link": (
-        lambda r, f, h: (
-            (r / ".git").rename(r.parent / "g"),
-            (r / ".git").symlink_to(r.parent / "g"),
+        in_turn(
+            lambda r, f, h: (r / ".git").rename(r.parent / "g"),
+            lambda r, f, h: (r / ".git").symlink_to(r.parent / "g"),
         ),
         "git-folder-not-real",
     ),
@@ -194,11 +204,16 @@ ATTACKS: dict[str, tuple[Attack, str]] = {
     "promisor": (lambda r, f, h: _set(r, "remote.origin.promisor", "true"), "repository-config"),
     "bare": (lambda r, f, h: _set(r, "core.bare", "true"), "repository-config"),
     "tracked link": (
-        lambda r, f, h: ((r / "approvals/tuf/l").symlink_to("/etc/hostname"), commit(r, {})),
+        in_turn(
+            lambda r, f, h: (r / "approvals/tuf/l").symlink_to("/etc/hostname"),
+            lambda r, f, h: commit(r, {}),
+        ),
         "tracked-file-not-plain",
     ),
     "tracked executable": (
-        lambda r, f, h: ((r / "approvals/tuf/a.json").chmod(0o755), commit(r, {})),
+        in_turn(
+            lambda r, f, h: (r / "approvals/tuf/a.json").chmod(0o755), lambda r, f, h: commit(r, {})
+        ),
         "tracked-file-not-plain",
     ),
     "names that differ in case": (
