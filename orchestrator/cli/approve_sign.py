@@ -25,6 +25,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Signs, publishes, or both."""
     from orchestrator.core.clock import unix_time_s
     from orchestrator.core.keys import SigningKey
+    from orchestrator.trust.approvals import approval_in_words
     from orchestrator.trust.ceremony import (
         current,
         publish_approval,
@@ -42,6 +43,11 @@ def run(arguments: argparse.Namespace) -> int:
         )
     approvals, now_s = approvals_of(arguments), int(unix_time_s())
     approval = read_proposal(approvals, arguments.id)
+    words = approval_in_words(approval)
+    if not arguments.json:
+        render.text("a signature allows ONE run:")
+        for line in words:
+            render.row(f"  {line}")
     if arguments.key is not None:
         roles = load_roles(current(approvals, now_s=now_s).roles_data, where="roles")
         sign_proposal(approvals, approval, SigningKey.load(arguments.key), roles)
@@ -52,6 +58,7 @@ def run(arguments: argparse.Namespace) -> int:
         render.document(
             {
                 "id": arguments.id,
+                "allows": list(words),
                 "signers": list(standing.signers),
                 "needed": standing.needed,
                 "published": standing.published,

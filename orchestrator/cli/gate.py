@@ -12,6 +12,7 @@ from pathlib import Path
 
 from orchestrator.cli import render
 from orchestrator.cli.trust_options import add_repository, add_system, repository_of
+from orchestrator.core.errors import UsageError
 
 KEPT = ("HOME", "LANG", "LC_ALL", "PATH", "TERM", "TZ")
 
@@ -35,7 +36,12 @@ def run(arguments: argparse.Namespace) -> int:
     from orchestrator.pipeline.run import read_plan
     from orchestrator.trust.gate.official import STEPS, validate
 
-    read_plan(arguments.plan)
+    if read_plan(arguments.plan).phase == "local":
+        raise UsageError(
+            "phase-local",
+            "expected a plan of phase smoke or official, found phase local, which has its own gate",
+            hint="approve it with `memtrial approve local PLAN --max-usd N`, then run it with --live",
+        )
     asked = asked_for(
         arguments.plan.read_bytes().rstrip(b"\n"),
         arguments.approval,

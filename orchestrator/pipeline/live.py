@@ -64,6 +64,12 @@ def approval_for(plan: Plan, envelope_data: bytes | None) -> Approve | None:
         if live:
             raise _needs_approval("no --live")
         return None
+    if plan.phase != "local":
+        raise ApprovalRefused(
+            "dispatch-not-built",
+            f"expected a plan of phase local, found phase {plan.phase}, which only a supervisor dispatches; nothing was contacted",
+            hint="check it with `memtrial gate PLAN --approval ID`; `memtrial official` says what is missing",
+        )
     plan_data, home = plan.canonical(), open_home(local_home())
     asked = Asked(plan_data, envelope_data, home, NOT_BEGUN, int(unix_time_s()))
     pass_local_gate(asked)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import socket
 import struct
+import sys
 import threading
 from dataclasses import dataclass
 from pathlib import Path
@@ -42,7 +43,7 @@ def load_identity(system: Path, key: Path, *, allowed_uids: frozenset[int]) -> I
     """Reads what the supervisor is.
 
     Raises:
-        UsageError: another user runs it, another key, or others can read the key.
+        UsageError: another user or another installation runs it, another key, or others can read the key.
         DocumentError: the configuration is no configuration.
     """
     config = GateConfig.parse_canonical((system / CONFIG).read_bytes(), where=CONFIG)
@@ -51,6 +52,12 @@ def load_identity(system: Path, key: Path, *, allowed_uids: frozenset[int]) -> I
             "supervisor-as-another-user",
             f"expected to run as uid {config.supervisor_uid}, found uid {os.geteuid()}",
             hint="start it as its own user: docs/security/supervisor.md",
+        )
+    if Path(sys.prefix) != Path(config.supervisor_prefix):
+        raise UsageError(
+            "supervisor-from-elsewhere",
+            f"expected to run from {config.supervisor_prefix}, whose files the approvals name, found {sys.prefix}",
+            hint="start the program that is installed there",
         )
     signing = SigningKey.load(key)
     if signing.public.keyid != config.supervisor_keyid:

@@ -15,6 +15,8 @@ from orchestrator.model.approval import (
     MAX_USD_MICROS,
     MAX_WINDOW_S,
     LocalApproval,
+    OfficialApproval,
+    SmokeApproval,
     Window,
 )
 from orchestrator.model.gateway import LivePin
@@ -139,4 +141,23 @@ def in_plain_words(plan: Plan, *, max_usd_micros: int, window: Window) -> tuple[
         f"phase     {plan.phase}: {pin.standing}"
         + ("; no claim may rest on it" if pin.standing == "directional" else ""),
         f"plan      sha256 {plan.digest_sha256()}",
+    )
+
+
+def approval_in_words(approval: OfficialApproval | SmokeApproval) -> tuple[str, ...]:
+    """Returns what an approval allows by its own words, a line each; the plan is named by digest."""
+    caps, window = approval.caps, approval.window
+    effort = (
+        f", effort {approval.runner.reasoning_effort}" if approval.runner.reasoning_effort else ""
+    )
+    return (
+        f"one run   phase {approval.phase}, namespace {approval.namespace}, {counted(approval.epochs, 'epoch')} of the {approval.task_set} set",
+        f"agent     {approval.runner.runner}, at most {caps.max_agent_calls:,} times",
+        f"model     {approval.runner.model}{effort}, at most {caps.max_provider_calls:,} calls",
+        f"tokens    at most {caps.max_input_tokens:,} in and {caps.max_output_tokens:,} out",
+        f"calls to  {approval.runner.upstream.origin} ({approval.runner.upstream.provider})",
+        f"spending  at most {usd(caps.max_cost_usd_micros)}",
+        f"window    {utc_text_of(window.not_before_s)} to {utc_text_of(window.expires_s)}",
+        f"on        {approval.supervisor.identity}, uid {approval.supervisor.uid}, after commit {approval.approved_commit}",
+        f"plan      sha256 {approval.plan_sha256}",
     )

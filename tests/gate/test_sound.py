@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 from orchestrator.core.errors import ApprovalRefused
+from orchestrator.model.gate import RootSeen
+from orchestrator.trust.gate.before import SEEN
 from orchestrator.trust.gate.machine import NONCES
 from orchestrator.trust.gate.official import STEPS, dispatch, validate
 from tests.gate.world import ingredients, make_world
@@ -42,6 +44,16 @@ def test_a_dispatch_gives_a_permit_once(world):
         dispatch(world.asked())
     assert (refused.value.check, refused.value.reference) == (15, "nonce-used")
     assert len((world.system / NONCES / "nonces.jsonl").read_bytes().splitlines()) == 4
+
+
+def test_after_a_dispatch_nothing_older_than_its_root_comes_again(world):
+    before = RootSeen.parse_canonical((world.system / SEEN).read_bytes(), where=SEEN)
+    dispatch(world.asked())
+    seen = RootSeen.parse_canonical((world.system / SEEN).read_bytes(), where=SEEN)
+    assert (before.timestamp_version, seen.timestamp_version, seen.approvals_version) == (1, 2, 2)
+    assert seen.high_water_s == world.ingredients.now_s
+    world.changes["now_s"] = world.ingredients.now_s - 600
+    assert validate(world.asked()).refusal is not None
 
 
 def test_the_steps_are_numbered_from_zero_to_sixteen():

@@ -7,15 +7,17 @@ validation writes a report that authorises nothing. A dispatch repeats every ste
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 from orchestrator.core.canonical import sha256_hex
 from orchestrator.core.clock import utc_text_of
 from orchestrator.core.errors import ApprovalRefused, MemtrialError
-from orchestrator.model.gate import GateReport, NamedDigest, StepResult
+from orchestrator.core.files import write_atomic
+from orchestrator.model.gate import GateReport, NamedDigest, RootSeen, StepResult
 from orchestrator.model.permit import Permit
 from orchestrator.trust.gate.asked import GateAsked, Governed, State, known
 from orchestrator.trust.gate.before import (
+    SEEN,
     check_head,
     check_host,
     check_repository,
@@ -98,7 +100,7 @@ def validate(asked: GateAsked) -> Validation:
 
 
 def dispatch(asked: GateAsked) -> Dispatch:
-    """Runs every step and writes the use of the approval down, durably, before it returns.
+    """Runs every step, then writes the use of the approval and what was seen of the root down, durably.
 
     Raises:
         ApprovalRefused: the first step that failed, with its number.
@@ -108,6 +110,8 @@ def dispatch(asked: GateAsked) -> Dispatch:
     if refusal is not None:
         raise refusal
     NonceBook(asked.system / NONCES).reserve(use_of(state), now_s=asked.now_s)
+    seen = RootSeen(**asdict(known(state.root).state))
+    write_atomic(asked.system / SEEN, seen.canonical())
     approval = state.approved()
     permit = issue_permit(
         plan_sha256=approval.plan_sha256,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,7 +23,7 @@ from tests.unit.trust.support import key
 QUESTION = ("c" * 64, "a" * 64, "b" * 64)
 
 
-def system(folder: Path, *, uid: int, signing: SigningKey) -> Path:
+def system(folder: Path, *, uid: int, signing: SigningKey, prefix: str = sys.prefix) -> Path:
     config = GateConfig(
         name="example",
         repository="example/memtrial",
@@ -31,7 +32,7 @@ def system(folder: Path, *, uid: int, signing: SigningKey) -> Path:
         supervisor_identity="supervisor-one",
         supervisor_uid=uid,
         supervisor_keyid=signing.public.keyid,
-        supervisor_prefix="/opt/memtrial",
+        supervisor_prefix=prefix,
         ledger_origin="example/approvals",
     )
     (folder / "gate.json").write_bytes(config.canonical())
@@ -110,6 +111,9 @@ def test_it_runs_as_its_own_user_with_its_own_key_or_not_at_all(tmp_path, place)
     allowed = frozenset({0})
     system(folder, uid=os.geteuid() + 1, signing=signing)
     with pytest.raises(UsageError, match="to run as uid"):
+        load_identity(folder, key_file, allowed_uids=allowed)
+    system(folder, uid=os.geteuid(), signing=signing, prefix="/opt/other")
+    with pytest.raises(UsageError, match="to run from"):
         load_identity(folder, key_file, allowed_uids=allowed)
     system(folder, uid=os.geteuid(), signing=key("other"))
     with pytest.raises(UsageError, match="expected key"):
