@@ -40,7 +40,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _missing(arguments: argparse.Namespace) -> list[str]:
-    from orchestrator.trust.gate.before import BOOTSTRAP, CONFIG, SEEN, TUF_FOLDER
+    from orchestrator.trust.gate.before import BOOTSTRAP, CONFIG, TUF_FOLDER
     from orchestrator.trust.gate.machine import MANIFEST
 
     repository = repository_of(arguments)
@@ -60,7 +60,7 @@ def _missing(arguments: argparse.Namespace) -> list[str]:
                 not (arguments.system / name).is_file(),
                 f"{arguments.system / name}, which root provisions",
             )
-            for name in (CONFIG, BOOTSTRAP, SEEN, MANIFEST)
+            for name in (CONFIG, BOOTSTRAP, MANIFEST)
         ),
         (
             not arguments.socket.exists(),

@@ -39,6 +39,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--supervisor-prefix", required=True, metavar="DIR", help="where it is installed"
     )
     parser.add_argument(
+        "--supervisor-state",
+        default="/var/lib/memtrial",
+        metavar="DIR",
+        help="new folder of the supervisor's user: nonce book, what was seen (default: /var/lib/memtrial)",
+    )
+    parser.add_argument(
         "--system",
         type=Path,
         required=True,
@@ -76,8 +82,10 @@ def run(arguments: argparse.Namespace) -> int:
     )
     config, seen = _machine(arguments, bootstrap, keys["supervisor"][0])
     root_sha256 = config.root_sha256
-    files = {BOOTSTRAP: bootstrap, CONFIG: config.canonical(), SEEN: seen.canonical()}
-    provision(arguments.system, files)
+    provision(arguments.system, {BOOTSTRAP: bootstrap, CONFIG: config.canonical()})
+    provision(
+        Path(config.supervisor_state), {SEEN: seen.canonical()}, owner_uid=config.supervisor_uid
+    )
     if arguments.json:
         render.document({"root_sha256": root_sha256, "system": str(arguments.system)})
         return 0
@@ -115,6 +123,7 @@ def _machine(
         supervisor_uid=arguments.supervisor_uid,
         supervisor_keyid=supervisor.keyid,
         supervisor_prefix=arguments.supervisor_prefix,
+        supervisor_state=arguments.supervisor_state,
         ledger_origin=f"{arguments.named}/approvals",
     )
     return config, RootSeen()

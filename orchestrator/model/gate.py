@@ -23,8 +23,14 @@ RelativePath = Annotated[
 ]
 
 
+AbsolutePath = Annotated[str, StringConstraints(pattern=r"^/[ -~]{1,300}$")]
+
+
 class GateConfig(Document):
-    """What this machine was provisioned with, in the system folder that root alone can write."""
+    """What this machine was provisioned with, in the system folder that root alone can write.
+
+    `supervisor_state` is a folder of the supervisor's own user: nonce book and what was seen of the root.
+    """
 
     name: Slug
     repository: Repository
@@ -33,7 +39,8 @@ class GateConfig(Document):
     supervisor_identity: Slug
     supervisor_uid: int = Field(ge=0)
     supervisor_keyid: Sha256
-    supervisor_prefix: Annotated[str, StringConstraints(pattern=r"^/[ -~]{1,300}$")]
+    supervisor_prefix: AbsolutePath
+    supervisor_state: AbsolutePath
     ledger_origin: Repository
 
 

@@ -173,7 +173,7 @@ def propose(plan: Plan, asked: Proposed, *, approvals: Path, system: Path) -> Go
         "supervisor": _supervisor(config, system),
         "root": RootPin(version=root.root_version, sha256=root.root_sha256),
         "sigstore": None,
-        "ledger": _ledger(config, system),
+        "ledger": _ledger(config),
         "nonce": secrets.token_hex(32),
         "window": asked.window,
     }
@@ -189,8 +189,8 @@ def _supervisor(config: GateConfig, system: Path) -> SupervisorPin:
     )
 
 
-def _ledger(config: GateConfig, system: Path) -> LedgerPin:
-    lines = NonceBook(system / NONCES).state().lines
+def _ledger(config: GateConfig) -> LedgerPin:
+    lines = NonceBook(Path(config.supervisor_state) / NONCES).state().lines
     return LedgerPin(
         origin=config.ledger_origin,
         size=len(lines),

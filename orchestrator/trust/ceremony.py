@@ -6,6 +6,7 @@ one call. Proposals lie in `approvals/proposals`, signed ones in `approvals/sign
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -346,20 +347,29 @@ def standings(approvals: Path, *, now_s: int) -> tuple[Standing, ...]:
     return tuple(found)
 
 
-def provision(system: Path, files: Mapping[str, bytes]) -> None:
-    """Writes what a machine starts from into its system folder, which must be new.
+def provision(folder: Path, files: Mapping[str, bytes], *, owner_uid: int | None = None) -> None:
+    """Writes what a machine starts from into a new folder, which root gives to a user of its own.
+
+    Args:
+        folder: the system folder, which others may read; or with an owner, that user's alone.
+        files: bytes by name.
+        owner_uid: whose the folder becomes.
 
     Raises:
         UsageError: something is there already.
     """
-    system.mkdir(parents=True, exist_ok=True, mode=0o755)
+    folder.mkdir(parents=True, exist_ok=True)
     for name, data in files.items():
-        path = system / name
+        path = folder / name
         if path.exists():
             raise UsageError(
                 "system-folder-not-new",
-                f"expected no {name} in {system}, found one",
+                f"expected no {name} in {folder}, found one",
                 hint="a machine's first root is replaced by root's own hand, never by a command",
             )
-        write_atomic(path, data)
-    system.chmod(0o755)
+        write_atomic(path, data, mode=0o644 if owner_uid is None else 0o600)
+        if owner_uid is not None and os.geteuid() == 0:
+            os.chown(path, owner_uid, -1)
+    folder.chmod(0o755 if owner_uid is None else 0o700)
+    if owner_uid is not None and os.geteuid() == 0:
+        os.chown(folder, owner_uid, -1)

@@ -262,7 +262,7 @@ ATTACKS: tuple[Attack, ...] = (
         0,
         "system-folder-invalid",
         "without it an old root could come again",
-        lambda w: (w.system / SEEN).write_bytes(b"{}x"),
+        lambda w: (w.state / SEEN).write_bytes(b"{}x"),
     ),
     after(
         "git-folder-is-a-file",

@@ -30,7 +30,7 @@ def answered_by(*keys: Any) -> Callable[[World], None]:
 
 def book(change: Callable[[list[bytes]], list[bytes]]) -> Callable[[World], None]:
     def attack(world: World) -> None:
-        path = world.system / NONCES / BOOK
+        path = world.state / NONCES / BOOK
         path.write_bytes(b"".join(x + b"\n" for x in change(path.read_bytes().splitlines())))
 
     return attack
@@ -39,19 +39,19 @@ def book(change: Callable[[list[bytes]], list[bytes]]) -> Callable[[World], None
 def use(nonce: str, *, seconds: int = -500) -> Callable[[World], None]:
     def attack(world: World) -> None:
         made = Use(nonce, "a" * 64, "b" * 64, "another-run")
-        NonceBook(world.system / NONCES).reserve(made, now_s=world.ingredients.now_s + seconds)
+        NonceBook(world.state / NONCES).reserve(made, now_s=world.ingredients.now_s + seconds)
 
     return attack
 
 
 def deleted(world: World) -> None:
-    (world.system / NONCES / BOOK).unlink()
+    (world.state / NONCES / BOOK).unlink()
 
 
 def reset(world: World) -> None:
     """Book and head are both gone: only the approval remembers that there was one."""
     for name in (BOOK, HEAD):
-        (world.system / NONCES / name).unlink()
+        (world.state / NONCES / name).unlink()
 
 
 def rewritten(world: World) -> None:
@@ -62,7 +62,7 @@ def rewritten(world: World) -> None:
 
 
 def torn(world: World) -> None:
-    with (world.system / NONCES / BOOK).open("ab") as stream:
+    with (world.state / NONCES / BOOK).open("ab") as stream:
         stream.write(b'{"at_s"')
 
 
@@ -182,7 +182,7 @@ ATTACKS: tuple[Attack, ...] = (
         13,
         "another-supervisor",
         "another user would hold the keys",
-        put("supervisor", "uid", 0),
+        put("supervisor", "uid", os.geteuid() + 1),
     ),
     before(
         "supervisor-key-unknown",
@@ -229,7 +229,13 @@ ATTACKS: tuple[Attack, ...] = (
         ANSWER,
         answer(identity="supervisor-two"),
     ),
-    after("answer-with-other-uid", 13, "answer-to-another-question", ANSWER, answer(uid=0)),
+    after(
+        "answer-with-other-uid",
+        13,
+        "answer-to-another-question",
+        ANSWER,
+        answer(uid=os.geteuid() + 1),
+    ),
     after(
         "answer-stale",
         13,
@@ -328,13 +334,13 @@ ATTACKS: tuple[Attack, ...] = (
         15,
         "nonce-book-broken",
         "others could write uses",
-        lambda w: (w.system / NONCES / BOOK).chmod(0o644),
+        lambda w: (w.state / NONCES / BOOK).chmod(0o644),
     ),
     after(
         "book-linked",
         15,
         "nonce-book-broken",
         "it would be kept elsewhere",
-        lambda w: linked(w.system / NONCES / BOOK),
+        lambda w: linked(w.state / NONCES / BOOK),
     ),
 )

@@ -173,8 +173,8 @@ def old_timestamp(world: World) -> None:
         part.version = 1
     made.approvals.version = 1
     publish(folder, made, owners=OWNERS[:2], curator=CURATORS[0], changed=frozenset({"approvals"}))
-    (world.system / "root-seen.json").write_bytes(
-        (world.system / "root-seen.json")
+    (world.state / "root-seen.json").write_bytes(
+        (world.state / "root-seen.json")
         .read_bytes()
         .replace(b'"timestamp_version":1', b'"timestamp_version":2')
     )

@@ -56,7 +56,7 @@ def hostile_world(folder: Any, attack: Attack) -> World:
 
 
 def book_of(world: World) -> dict[str, bytes]:
-    folder = world.system / NONCES
+    folder = world.state / NONCES
     return {p.name: p.read_bytes() for p in folder.iterdir() if p.is_file()}
 
 

@@ -71,7 +71,8 @@ class People:
         ):
             for name in names:
                 words += [f"--{who}", self.key(name)]
-        words += ["--supervisor-uid", "990", "--supervisor-prefix", str(self.prefix)]
+        words += ["--supervisor-uid", str(os.geteuid()), "--supervisor-prefix", str(self.prefix)]
+        words += ["--supervisor-state", str(self.folder / "state")]
         return self.run(*words, "--system", str(self.system), *more)
 
     def manifest(self) -> None:

@@ -18,7 +18,7 @@ def world(clean_folder):
 
 
 def test_a_sound_world_passes_every_step_and_authorises_nothing(world):
-    before = {p: p.read_bytes() for p in world.system.rglob("*") if p.is_file()}
+    before = {p: p.read_bytes() for p in world.folder.rglob("*") if p.is_file()}
     found = validate(world.asked())
     assert found.refusal is None
     report = found.report
@@ -32,7 +32,7 @@ def test_a_sound_world_passes_every_step_and_authorises_nothing(world):
     assert {"approval", "plan", "supervisor/manifest", "system/root.json"} <= {
         d.name for d in report.inputs
     }
-    assert {p: p.read_bytes() for p in world.system.rglob("*") if p.is_file()} == before
+    assert {p: p.read_bytes() for p in world.folder.rglob("*") if p.is_file()} == before
 
 
 def test_a_dispatch_gives_a_permit_once(world):
@@ -43,13 +43,13 @@ def test_a_dispatch_gives_a_permit_once(world):
     with pytest.raises(ApprovalRefused) as refused:
         dispatch(world.asked())
     assert (refused.value.check, refused.value.reference) == (15, "nonce-used")
-    assert len((world.system / NONCES / "nonces.jsonl").read_bytes().splitlines()) == 4
+    assert len((world.state / NONCES / "nonces.jsonl").read_bytes().splitlines()) == 4
 
 
 def test_after_a_dispatch_nothing_older_than_its_root_comes_again(world):
-    before = RootSeen.parse_canonical((world.system / SEEN).read_bytes(), where=SEEN)
+    before = RootSeen.parse_canonical((world.state / SEEN).read_bytes(), where=SEEN)
     dispatch(world.asked())
-    seen = RootSeen.parse_canonical((world.system / SEEN).read_bytes(), where=SEEN)
+    seen = RootSeen.parse_canonical((world.state / SEEN).read_bytes(), where=SEEN)
     assert (before.timestamp_version, seen.timestamp_version, seen.approvals_version) == (1, 2, 2)
     assert seen.high_water_s == world.ingredients.now_s
     world.changes["now_s"] = world.ingredients.now_s - 600

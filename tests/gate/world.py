@@ -49,7 +49,7 @@ from tests.unit.trust.support import (
 OWNERS = tuple(key(f"owner {i}") for i in range(3))
 ID = "smoke-one"
 REPOSITORY = "example/memtrial"
-UID = 990
+UID = os.geteuid()
 HOST = Host(
     platform="linux",
     kernel=(6, 1),
@@ -138,6 +138,10 @@ class World:
     @property
     def system(self) -> Path:
         return self.folder / "system"
+
+    @property
+    def state(self) -> Path:
+        return self.folder / "state"
 
     @property
     def prefix(self) -> Path:
@@ -240,13 +244,13 @@ def ingredients(plan: Plan | None = None) -> Ingredients:
 def make_world(folder: Path, made: Ingredients) -> World:
     """Makes the world that the ingredients describe."""
     system, prefix = folder / "system", folder / "prefix"
-    for place in (system, prefix / "lib"):
+    for place in (system, folder / "state", prefix / "lib"):
         place.mkdir(parents=True, mode=0o755)
     (prefix / "lib" / "supervisor.py").write_bytes(b"print('supervisor')\n")
     (prefix / "interpreter").write_bytes(b"\x7fELF")
     manifest = manifest_of(prefix, owner_uid=_me()).canonical()
     (system / MANIFEST).write_bytes(manifest)
-    book = NonceBook(system / NONCES)
+    book = NonceBook(folder / "state" / NONCES)
     for use in made.used:
         book.reserve(use, now_s=made.now_s - 1000)
     lines = [line.canonical() for line in book.state().lines]
@@ -272,11 +276,12 @@ def _write_system(system: Path, made: Ingredients, bootstrap: bytes, prefix: Pat
         "supervisor_uid": UID,
         "supervisor_keyid": SUPERVISOR.public.keyid,
         "supervisor_prefix": str(prefix),
+        "supervisor_state": str(prefix.parent / "state"),
         "ledger_origin": "example/approvals",
     }
     (system / CONFIG).write_bytes(GateConfig(**{**config, **made.config}).canonical())
     (system / BOOTSTRAP).write_bytes(bootstrap)
-    (system / SEEN).write_bytes(RootSeen(**made.seen).canonical())
+    (system.parent / "state" / SEEN).write_bytes(RootSeen(**made.seen).canonical())
 
 
 def _make_tuf(

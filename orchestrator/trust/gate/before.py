@@ -66,19 +66,20 @@ def check_host(state: State) -> None:
 
 
 def _read_system(state: State) -> None:
-    """Reads what root put down: configuration, first root, and what was seen before."""
+    """Reads what root put down (configuration, first root), and what the supervisor saw before."""
     asked = state.asked
 
-    def read(name: str) -> bytes:
-        data = read_trusted(
-            asked.system / name, owner_uid=asked.owner_uid, max_bytes=MAX_TARGET_BYTES
-        )
-        state.digests[f"system/{name}"] = sha256_hex(data)
+    def read(path: Path, owner_uid: int) -> bytes:
+        data = read_trusted(path, owner_uid=owner_uid, max_bytes=MAX_TARGET_BYTES)
+        state.digests[f"system/{path.name}"] = sha256_hex(data)
         return data
 
-    config_data, state.bootstrap, seen_data = read(CONFIG), read(BOOTSTRAP), read(SEEN)
+    config_data = read(asked.system / CONFIG, asked.owner_uid)
+    state.bootstrap = read(asked.system / BOOTSTRAP, asked.owner_uid)
     try:
         state.config = GateConfig.parse_canonical(config_data, where=CONFIG)
+        own = Path(state.config.supervisor_state)
+        seen_data = read(own / SEEN, state.config.supervisor_uid)
         state.seen = RootSeen.parse_canonical(seen_data, where=SEEN)
     except DocumentError as error:
         raise refuse("system-folder-invalid", "sound documents", error.message) from error

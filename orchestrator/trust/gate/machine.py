@@ -110,7 +110,7 @@ def use_of(state: State) -> Use:
 def check_book(state: State) -> None:
     """Step 15: the book has grown from what the signers saw, and this approval was not used."""
     approval, config = state.approved(), known(state.config)
-    book = NonceBook(state.asked.system / NONCES)
+    book = NonceBook(Path(config.supervisor_state) / NONCES)
     lines = book.check(use_of(state), now_s=state.asked.now_s).lines
     if approval.ledger.origin != config.ledger_origin:
         raise refuse("ledger-of-another-origin", config.ledger_origin, approval.ledger.origin)

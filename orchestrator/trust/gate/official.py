@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from pathlib import Path
 
 from orchestrator.core.canonical import sha256_hex
 from orchestrator.core.clock import utc_text_of
@@ -109,9 +110,10 @@ def dispatch(asked: GateAsked) -> Dispatch:
     refusal = _run(state)
     if refusal is not None:
         raise refusal
-    NonceBook(asked.system / NONCES).reserve(use_of(state), now_s=asked.now_s)
+    own = Path(known(state.config).supervisor_state)
+    NonceBook(own / NONCES).reserve(use_of(state), now_s=asked.now_s)
     seen = RootSeen(**asdict(known(state.root).state))
-    write_atomic(asked.system / SEEN, seen.canonical())
+    write_atomic(own / SEEN, seen.canonical(), mode=0o600)
     approval = state.approved()
     permit = issue_permit(
         plan_sha256=approval.plan_sha256,

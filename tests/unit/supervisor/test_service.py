@@ -33,6 +33,7 @@ def system(folder: Path, *, uid: int, signing: SigningKey, prefix: str = sys.pre
         supervisor_uid=uid,
         supervisor_keyid=signing.public.keyid,
         supervisor_prefix=prefix,
+        supervisor_state="/var/lib/memtrial",
         ledger_origin="example/approvals",
     )
     (folder / "gate.json").write_bytes(config.canonical())
