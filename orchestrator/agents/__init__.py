@@ -1,1 +1,1 @@
-"""Agents as command lines. Only the scripted ones for now; their program is images/agent/scripted.py."""
+"""Agents as command lines: scripted ones, a small chat agent, and the packaged ones that people use."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from orchestrator.core.errors import EnvironmentMissing
+from orchestrator.agents.access import needs_gateway
 from orchestrator.model.task import Rehearsal
 from orchestrator.protocols import GatewayAccess, Launch
 
@@ -31,12 +31,7 @@ class ChatDriver:
             EnvironmentMissing: there is no gateway to ask.
         """
         del rehearsal
-        if access is None:
-            raise EnvironmentMissing(
-                "gateway-missing",
-                "expected a gateway for the chat agent, found none",
-                hint="make a new plan with `memtrial plan --agent chat`",
-            )
+        access = needs_gateway(self.name, access)
         environment = (
             ("MEMTRIAL_MODEL", access.model),
             ("OPENAI_API_KEY", access.token),

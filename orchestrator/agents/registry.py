@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+from orchestrator.agents import claude_code, codex, mini
 from orchestrator.agents.chat import CHAT_AGENT, ChatDriver
 from orchestrator.agents.scripted import SCRIPTED_AGENTS, ScriptedDriver
+from orchestrator.agents.speech import Speech
 from orchestrator.core.errors import unknown_name
 from orchestrator.protocols import AgentDriver
 
-AGENTS = (*SCRIPTED_AGENTS, CHAT_AGENT)
+# Agents with an image layer of their own, which is made when a plan first names them.
+PACKAGED_AGENTS = (claude_code.CLAUDE_CODE, codex.CODEX, mini.MINI)
+AGENTS = (*SCRIPTED_AGENTS, CHAT_AGENT, *PACKAGED_AGENTS)
+_SPEECHES = {
+    CHAT_AGENT: Speech(model="scripted-1", api="chat", tool="bash", argument="command"),
+    claude_code.CLAUDE_CODE: claude_code.SPEECH,
+    codex.CODEX: codex.SPEECH,
+    mini.MINI: mini.SPEECH,
+}
 
 
 def driver_for(name: str) -> AgentDriver:
@@ -18,11 +28,22 @@ def driver_for(name: str) -> AgentDriver:
     """
     if name == CHAT_AGENT:
         return ChatDriver()
+    if name == claude_code.CLAUDE_CODE:
+        return claude_code.ClaudeCodeDriver()
+    if name == codex.CODEX:
+        return codex.CodexDriver()
+    if name == mini.MINI:
+        return mini.MiniDriver()
     if name not in SCRIPTED_AGENTS:
         raise unknown_name("agent", name, AGENTS, option="--agent")
     return ScriptedDriver(name)
 
 
-def asks_a_model(name: str) -> bool:
-    """Tells whether an agent needs the gateway."""
-    return name == CHAT_AGENT
+def speech_of(name: str) -> Speech | None:
+    """Returns how a scripted model speaks to an agent; None for an agent that asks no model."""
+    return _SPEECHES.get(name)
+
+
+def is_packaged(name: str) -> bool:
+    """Tells whether an agent brings an image layer of its own."""
+    return name in PACKAGED_AGENTS

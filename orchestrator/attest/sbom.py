@@ -79,7 +79,11 @@ def plan_images(plan: Plan) -> dict[str, str]:
     return {
         f"{task.digests.id}-{role}": image.id.removeprefix("sha256:")
         for task in plan.tasks
-        for role, image in (("agent", task.agent_image), ("verifier", task.verifier_image))
+        for role, image in (
+            ("agent", task.agent_image),
+            ("verifier", task.verifier_image),
+            *((item.agent, item.image) for item in task.agent_images),
+        )
     }
 
 

@@ -158,7 +158,7 @@ def _test_result(facts: TrialFacts, verdict: Verdict, key: Key, plan: Plan) -> T
 
 
 def _provenance(facts: TrialFacts, plan: Plan, card: BundleCard) -> Provenance:
-    pin = plan.task(facts.trial.task_id)
+    pin = plan.pin_of(facts.trial)
     dependencies = [
         _resource("plan", facts.plan_sha256),
         _resource("agent-image", pin.agent_image.id.removeprefix("sha256:")),

@@ -200,7 +200,7 @@ def _check_sealed(
 
 
 def _check_prepared(plan: Plan, trial: Trial, prepared: Prepared) -> None:
-    pin = plan.task(trial.task_id)
+    pin = plan.pin_of(trial)
     expected = (
         trial.task_id,
         pin.agent_image.id,

@@ -98,7 +98,7 @@ def _add_who(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="NAME",
-        help="oracle, noop, follower or chat (repeatable)",
+        help="oracle, noop, follower, chat, mini-swe-agent, claude-code or codex (repeatable)",
     )
     parser.add_argument(
         "--model", metavar="ID", help="a real model, for agents that ask one; makes the plan live"
@@ -129,7 +129,7 @@ def request_from(arguments: argparse.Namespace) -> PlanRequest:
         raise UsageError(
             "agent-not-given",
             "expected at least one --agent, found none",
-            hint="add --agent oracle, --agent noop, --agent follower or --agent chat",
+            hint="add --agent oracle, --agent noop, --agent follower, --agent chat or a packaged agent such as --agent codex",
         )
     for name in arguments.agent:
         driver_for(name)

@@ -6,6 +6,7 @@ from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
+from orchestrator.model.agents import AgentIdentity
 from orchestrator.model.base import (
     Closed,
     Document,
@@ -23,13 +24,17 @@ from orchestrator.model.task import Limits, TaskDigests
 
 
 class AgentPin(Closed):
-    """Which agent runs. A scripted agent or model knows the answer: its trials are diagnostic for ever."""
+    """Which agent runs. A scripted agent or model knows the answer: its trials are diagnostic for ever.
+
+    `identity` names the package of an agent that has an image layer of its own.
+    """
 
     name: Slug
     kind: Literal["scripted", "scripted_model", "live_model"]
     program_sha256: Sha256
     model: str | None = None
     reasoning_effort: str | None = None
+    identity: AgentIdentity | None = None
 
 
 class ImagePin(Closed):
@@ -39,8 +44,18 @@ class ImagePin(Closed):
     diff_ids: tuple[ImageId, ...] = Field(min_length=1)
 
 
+class AgentImage(Closed):
+    """The image of a task for an agent that has a layer of its own."""
+
+    agent: Slug
+    image: ImagePin
+
+
 class TaskPin(Closed):
-    """A task by digests, checkout, images and recorded validation (null: none for exactly these files)."""
+    """A task by digests, checkout, images and recorded validation (null: none for exactly these files).
+
+    `agent_images` are the images of agents that have a layer of their own; all others have `agent_image`.
+    """
 
     digests: TaskDigests
     tree: GitId
@@ -48,7 +63,13 @@ class TaskPin(Closed):
     limits: Limits
     agent_image: ImagePin
     verifier_image: ImagePin
+    agent_images: tuple[AgentImage, ...] = ()
     validation_sha256: Sha256 | None = None
+
+    def for_agent(self, agent: str) -> TaskPin:
+        """Returns the pin with the image that an agent's containers are made from."""
+        own = next((item.image for item in self.agent_images if item.agent == agent), None)
+        return self if own is None else self.model_copy(update={"agent_image": own})
 
 
 class CuratedPin(Closed):
@@ -236,6 +257,10 @@ class Plan(Document):
         """Returns the pin of a task of this plan."""
         return next(task for task in self.tasks if task.digests.id == task_id)
 
+    def pin_of(self, trial: Trial) -> TaskPin:
+        """Returns the pin of a trial's task, with the image of the trial's agent."""
+        return self.task(trial.task_id).for_agent(trial.agent)
+
     def condition(self, condition_id: str) -> Condition:
         """Returns a condition of this plan."""
         return next(condition for condition in self.conditions if condition.id == condition_id)
@@ -260,7 +285,11 @@ def setting_of(
         task.digests.id,
         condition_id,
         limits=task.limits,
-        images=(task.agent_image, task.verifier_image),
+        images=(
+            task.agent_image,
+            task.verifier_image,
+            *(item.image for item in task.agent_images),
+        ),
         agents=agents,
         caps={
             "retry": retry.model_dump(mode="json"),

@@ -32,7 +32,7 @@ def arm_setting(
     condition_id: str,
     *,
     limits: BaseModel,
-    images: tuple[BaseModel, BaseModel],
+    images: tuple[BaseModel, ...],
     agents: tuple[BaseModel, ...],
     caps: dict[str, object],
     environment: dict[str, object],
@@ -43,7 +43,7 @@ def arm_setting(
         task_id: the task.
         condition_id: the arm.
         limits: of the agent's container.
-        images: the agent's and the verifier's.
+        images: the agent's and the verifier's, then those of agents with a layer of their own.
         agents: every agent of the plan, with program and model.
         caps: what bounds attempts and spending.
         environment: what a container of the arm is made with, apart from its limits.

@@ -95,13 +95,13 @@ class Guards:
         self._secret = secret
         self._book = layer_book()
         self._union = _union(tasks.values())
-        self._made: dict[str, Guard] = {}
+        self._made: dict[tuple[str, str], Guard] = {}
 
     def of(self, pin: TaskPin) -> Guard:
-        """Returns the guard of a task."""
+        """Returns the guard of a task in the image that its pin names for the agent."""
         task = self._tasks[pin.digests.id]
         return self._made.setdefault(
-            pin.digests.id,
+            (pin.digests.id, pin.agent_image.id),
             Guard(
                 oracle=oracle_literals(task.key, task.rehearsal),
                 image_paths=image_paths(),

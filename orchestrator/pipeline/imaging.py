@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from orchestrator.core.files import write_atomic
 from orchestrator.core.places import cache_root, fixtures_root, images_root, local_lock_path
 from orchestrator.sandbox.adapter import EngineClient
+from orchestrator.sandbox.agents import agent_layer
 from orchestrator.sandbox.base import Base, ensure_base, read_lock
 from orchestrator.sandbox.images import (
     FOLDERS,
@@ -22,9 +23,10 @@ from orchestrator.sandbox.images import (
     task_images,
 )
 from orchestrator.sandbox.languages import LanguageImages, assemble_language, image_of
-from orchestrator.sandbox.layers import ImageSpec
+from orchestrator.sandbox.layers import ImageSpec, Layer
 from orchestrator.sandbox.leaks.literals import check_task
 from orchestrator.sandbox.toolchain import Maker, Supplies
+from orchestrator.sources.agents import agent_files
 from orchestrator.sources.checkout import materialise, repository_entries
 from orchestrator.sources.fetch import PinnedFile, fetch
 from orchestrator.sources.loader import LoadedTask, check_against_checkout
@@ -87,6 +89,16 @@ def supplies() -> Supplies:
         wheel=lambda project, hashes, suffix: fetch(PinnedFile(project, hashes, suffix), cache),
         packages=lambda lock, exclude: package_files(lock, exclude, cache),
     )
+
+
+def layer_of_agent(name: str, say: Say) -> Layer:
+    """Returns the image layer of a packaged agent, made once per machine.
+
+    Raises:
+        MemtrialError: it cannot be made here.
+    """
+    cache = cache_root()
+    return agent_layer(images_root(), cache, name, lambda recipe: agent_files(recipe, cache), say)
 
 
 def languages_of(tasks: Iterable[LoadedTask]) -> tuple[str, ...]:

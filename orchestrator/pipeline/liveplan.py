@@ -5,7 +5,7 @@ Pure. The caps follow from one figure, the most that the run may spend, so that 
 
 from __future__ import annotations
 
-from orchestrator.agents.registry import asks_a_model
+from orchestrator.agents.registry import speech_of
 from orchestrator.core.errors import UsageError
 from orchestrator.model.approval import Upstream
 from orchestrator.model.gateway import LivePin
@@ -37,7 +37,7 @@ def check_live(request: PlanRequest) -> None:
                 hint="leave both out",
             )
         return
-    silent = [name for name in request.agents if not asks_a_model(name)]
+    silent = [name for name in request.agents if speech_of(name) is None]
     if silent or request.model is None:
         raise UsageError(
             "agent-has-no-model",

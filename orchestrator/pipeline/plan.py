@@ -10,12 +10,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from orchestrator.agents.registry import asks_a_model, driver_for
+from orchestrator.agents.registry import driver_for, is_packaged, speech_of
 from orchestrator.core.canonical import sha256_hex
 from orchestrator.core.errors import DocumentError, UsageError, unknown_name
 from orchestrator.model.condition import Condition, ConditionRegistry
 from orchestrator.model.gateway import AnyGatewayPin
 from orchestrator.model.plan import (
+    AgentImage,
     AgentPin,
     CuratedPin,
     ImagePin,
@@ -31,8 +32,9 @@ from orchestrator.pipeline.memory import check_pins
 from orchestrator.pipeline.options import PlanRequest
 from orchestrator.pipeline.parity import parity_of
 from orchestrator.pipeline.toolchain import toolchain
-from orchestrator.pipeline.traffic import SCRIPTED_MODEL, gateway_pin, with_caps
+from orchestrator.pipeline.traffic import gateway_pin, with_caps
 from orchestrator.pipeline.validate.run import check_valid, read_report
+from orchestrator.sandbox.agents import identity_of
 from orchestrator.sandbox.harden import profile_sha256
 from orchestrator.sources.loader import (
     LoadedTask,
@@ -49,6 +51,7 @@ SERVES_FILE = frozenset({"curated", "conventions"})
 """Adapters that serve the task's curated file."""
 
 ImagePins = Callable[[LoadedTask], tuple[ImagePin, ImagePin]]
+AgentPins = Callable[[LoadedTask, str], ImagePin]
 
 
 def build_plan(
@@ -57,6 +60,7 @@ def build_plan(
     fixtures: Path,
     images: Path,
     image_pins: ImagePins,
+    agent_pins: AgentPins | None = None,
     source: SourceState | None = None,
 ) -> Plan:
     """Builds and validates a plan.
@@ -66,6 +70,7 @@ def build_plan(
         fixtures: folder of tasks, sources, conditions and curated files.
         images: folder of the image recipes; holds the scripted agents' program.
         image_pins: gives (agent image, verifier image) of a task.
+        agent_pins: gives the image of a task for an agent that has a layer of its own.
         source: which memtrial makes the plan; by default it is looked up.
 
     Raises:
@@ -75,7 +80,10 @@ def build_plan(
     chosen = choose(request, fixtures=fixtures, images=images)
     tasks, conditions, agents = chosen.tasks, chosen.conditions, chosen.agents
     gateway = _gateway(request, chosen, fixtures)
-    pins = _task_pins(request, fixtures, tasks, image_pins)
+    pins = tuple(
+        _with_agents(task, pin, agents, agent_pins)
+        for task, pin in zip(tasks, _task_pins(request, fixtures, tasks, image_pins), strict=True)
+    )
     made_by = source or source_state()
     return Plan(
         suite=request.suite,
@@ -118,8 +126,9 @@ def _gateway(request: PlanRequest, chosen: Chosen, fixtures: Path) -> AnyGateway
     if request.live is not None:
         pin = live_pin(request, tasks=len(chosen.tasks), conditions=len(chosen.conditions))
         return with_caps(pin, request.caps)
-    if any(agent.model for agent in chosen.agents):
-        return with_caps(gateway_pin(fixtures, chosen.tasks), request.caps)
+    asking = tuple(agent.name for agent in chosen.agents if agent.model)
+    if asking:
+        return with_caps(gateway_pin(fixtures, chosen.tasks, asking), request.caps)
     if request.caps:
         raise UsageError(
             "caps-without-a-model",
@@ -240,16 +249,20 @@ def _tasks(request: PlanRequest, fixtures: Path) -> tuple[LoadedTask, ...]:
 def _agents(request: PlanRequest, images: Path) -> tuple[AgentPin, ...]:
     pins = []
     for name in dict.fromkeys(request.agents):
-        asks = asks_a_model(driver_for(name).name)
-        program = images / "agent" / ("chat.py" if asks else "scripted.py")
-        live = asks and request.live is not None
+        speech = speech_of(driver_for(name).name)
+        program = images / "agent" / ("chat.py" if speech else "scripted.py")
+        identity = identity_of(images, name) if is_packaged(name) else None
+        live = speech is not None and request.live is not None
         pins.append(
             AgentPin(
                 name=name,
-                kind="live_model" if live else "scripted_model" if asks else "scripted",
-                program_sha256=sha256_hex(program.read_bytes()),
-                model=(request.model if live else SCRIPTED_MODEL) if asks else None,
+                kind="live_model" if live else "scripted_model" if speech else "scripted",
+                program_sha256=identity.program_sha256
+                if identity
+                else sha256_hex(program.read_bytes()),
+                model=(request.model if live else speech.model) if speech else None,
                 reasoning_effort=request.reasoning_effort if live else None,
+                identity=identity,
             )
         )
     return tuple(pins)
@@ -292,6 +305,21 @@ def _task_pin(task: LoadedTask, image_pins: ImagePins, validation: str | None) -
         verifier_image=verifier_image,
         validation_sha256=validation,
     )
+
+
+def _with_agents(
+    task: LoadedTask,
+    task_pin: TaskPin,
+    agents: tuple[AgentPin, ...],
+    agent_pins: AgentPins | None,
+) -> TaskPin:
+    """Adds the images of agents that have a layer of their own."""
+    own = tuple(
+        AgentImage(agent=agent.name, image=agent_pins(task, agent.name))
+        for agent in agents
+        if agent.identity is not None and agent_pins is not None
+    )
+    return task_pin.model_copy(update={"agent_images": own})
 
 
 def _trials(

@@ -24,7 +24,13 @@ from orchestrator.model.plan import ImagePin, Plan, Trial
 from orchestrator.pipeline.boxes import boxes_of
 from orchestrator.pipeline.fits import check_fits
 from orchestrator.pipeline.guards import Guards, examine_images, host_canary
-from orchestrator.pipeline.imaging import Shared, languages_of, shared_images, write_lock
+from orchestrator.pipeline.imaging import (
+    Shared,
+    languages_of,
+    layer_of_agent,
+    shared_images,
+    write_lock,
+)
 from orchestrator.pipeline.live import approval_for, check_resumable
 from orchestrator.pipeline.memory import adapter_of, check_available
 from orchestrator.pipeline.options import PlanRequest
@@ -37,6 +43,7 @@ from orchestrator.pipeline.traffic import gateway_of
 from orchestrator.pipeline.watch import Watch
 from orchestrator.protocols import ModelGateway, Sandbox
 from orchestrator.sandbox.adapter import DockerSandbox, EngineClient
+from orchestrator.sandbox.agents import with_agent
 from orchestrator.sandbox.containers import EngineFault
 from orchestrator.sandbox.engine import connect, describe, ensure_engine
 from orchestrator.sandbox.identity import installation_id
@@ -117,11 +124,20 @@ def make_plan(
         agents.append((task, specs[0]))
         return pin(specs[0]), pin(specs[1])
 
+    def agent_pins(task: LoadedTask, agent: str) -> ImagePin:
+        common = next(spec for made, spec in agents if made is task)
+        spec = with_agent(common, layer_of_agent(agent, say))
+        if client is not None:
+            ensure_loaded(client, f"{task.card.id}-{agent}", spec, say)
+        agents.append((task, spec))
+        return pin(spec)
+
     plan = build_plan(
         request,
         fixtures=fixtures_root(),
         images=images_root(),
         image_pins=image_pins,
+        agent_pins=agent_pins,
         source=source,
     )
     if client is not None:
@@ -171,7 +187,7 @@ class _Benches:
             ),
             sandbox=self._sandbox,
             counter=self._counter,
-            guard=self._guards.of(self._plan.task(trial.task_id)),
+            guard=self._guards.of(self._plan.pin_of(trial)),
             gateway=self._gateway,
         )
 

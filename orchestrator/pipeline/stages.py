@@ -69,8 +69,8 @@ class Bench:
 
     @property
     def pin(self) -> TaskPin:
-        """The task as the plan pins it."""
-        return self.plan.task(self.trial.task_id)
+        """The task as the plan pins it, with the image of the trial's agent."""
+        return self.plan.pin_of(self.trial)
 
     @property
     def condition(self) -> Condition:

@@ -12,6 +12,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
 
+from orchestrator.agents.chat import CHAT_AGENT
+from orchestrator.agents.registry import speech_of
+from orchestrator.agents.speech import Speech
 from orchestrator.attest import layout
 from orchestrator.core.errors import BudgetExhausted, IntegrityError
 from orchestrator.core.files import read_confined
@@ -52,49 +55,79 @@ def load_prices(fixtures: Path) -> PriceTable:
     return PriceTable.parse(data, where=PRICES)
 
 
-def script_of(tasks: tuple[LoadedTask, ...]) -> Script:
-    """Returns the scripted model of a task set: it acts on the facts if they stand in what it was sent."""
-    scenarios = []
-    for task in tasks:
-        rehearsal = task.rehearsal
-        wanted = tuple(Wanted(any_of=fact.any_of) for fact in rehearsal.facts)
+def script_of(tasks: tuple[LoadedTask, ...], agents: tuple[str, ...] = (CHAT_AGENT,)) -> Script:
+    """Returns the scripted model of a task set: it acts on the facts if they stand in what it was sent.
+
+    Args:
+        tasks: the tasks; their rehearsals hold the answers.
+        agents: the agents that ask; each is spoken to under its own model id, by its own tool.
+    """
+    speeches = {agent: speech for agent in agents if (speech := speech_of(agent)) is not None}
+    # The chat agent takes any model id, so its scenarios come last.
+    order = sorted(speeches, key=lambda agent: (agent == CHAT_AGENT, agent))
+    return Script(
+        scenarios=tuple(
+            scenario
+            for agent in order
+            for task in tasks
+            for scenario in _scenarios(task, agent, speeches[agent])
+        )
+    )
+
+
+def _scenarios(task: LoadedTask, agent: str, speech: Speech) -> tuple[Scenario, ...]:
+    rehearsal = task.rehearsal
+    wanted = tuple(Wanted(any_of=fact.any_of) for fact in rehearsal.facts)
+    chat = agent == CHAT_AGENT
+    return tuple(
+        Scenario(
+            name=f"{task.card.id}-{name}{'' if chat else f'-{agent}'}"[-80:].lstrip("-._"),
+            role="agent",
+            model=None if chat else speech.model,
+            task_id=task.card.id,
+            wanted=needs,
+            turns=_turns(speech, patch),
+        )
         for name, patch, needs in (
             ("told", rehearsal.reference_patch, wanted),
             ("not-told", rehearsal.natural_patch, ()),
-        ):
-            scenarios.append(
-                Scenario(
-                    name=f"{task.card.id}-{name}"[:80],
-                    role="agent",
-                    task_id=task.card.id,
-                    wanted=needs,
-                    turns=(_look(), _apply(patch)),
-                )
-            )
-    return Script(scenarios=tuple(scenarios))
+        )
+    )
 
 
-def _look() -> ScriptedTurn:
-    return ScriptedTurn(text="Looking around.", calls=(_bash("ls"),))
-
-
-def _apply(patch: str) -> ScriptedTurn:
+def _turns(speech: Speech, patch: str) -> tuple[ScriptedTurn, ...]:
     body = patch if patch.endswith("\n") else patch + "\n"
-    command = f"git apply --whitespace=nowarn - <<'{MARK}'\n{body}{MARK}\n"
-    return ScriptedTurn(text="Making the change.", calls=(_bash(command),))
+    change = f"git apply --whitespace=nowarn - <<'{MARK}'\n{body}{MARK}\n"
+    said = [("Looking around.", "ls"), ("Making the change.", change)]
+    if speech.farewell is not None:
+        said.append(("Done.", speech.farewell))
+    return tuple(ScriptedTurn(text=text, calls=(_command(speech, line),)) for text, line in said)
 
 
-def _bash(command: str) -> ScriptedCall:
-    return ScriptedCall(name="bash", arguments=json.dumps({"command": command}))
+def _command(speech: Speech, command: str) -> ScriptedCall:
+    return ScriptedCall(name=speech.tool, arguments=json.dumps({speech.argument: command}))
 
 
-def gateway_pin(fixtures: Path, tasks: tuple[LoadedTask, ...]) -> GatewayPin:
+def scripted_prices(table: PriceTable, agents: tuple[str, ...]) -> PriceTable:
+    """Returns the price table with the scripted model's price under every id that it goes by."""
+    price = table.find(SCRIPTED_MODEL)
+    named = {speech.model for agent in agents if (speech := speech_of(agent)) is not None}
+    missing = sorted(name for name in named if table.find(name) is None)
+    if price is None or not missing:
+        return table
+    more = tuple(price.model_copy(update={"model": name}) for name in missing)
+    return table.model_copy(update={"models": (*table.models, *more)})
+
+
+def gateway_pin(
+    fixtures: Path, tasks: tuple[LoadedTask, ...], agents: tuple[str, ...] = (CHAT_AGENT,)
+) -> GatewayPin:
     """Returns the gateway's part of a plan with a scripted model."""
     return GatewayPin(
         mode="scripted",
         model=SCRIPTED_MODEL,
-        script_sha256=script_of(tasks).digest_sha256(),
-        prices=load_prices(fixtures),
+        script_sha256=script_of(tasks, agents).digest_sha256(),
+        prices=scripted_prices(load_prices(fixtures), agents),
         caps=SCRIPTED_CAPS,
     )
 
@@ -136,19 +169,21 @@ def gateway_of(
         return
     # A socket's path is short by the kernel's rule, so sockets do not live in the results folder.
     with tempfile.TemporaryDirectory(prefix="memtrial-") as sockets:
-        setup = _setup(plan.gateway, folder, f"{sockets}/s", tasks, cassette)
+        setup = _setup(plan, folder, f"{sockets}/s", tasks, cassette)
         with GatewayProcess(setup) as process:
             yield process
 
 
 def _setup(
-    pin: AnyGatewayPin,
+    plan: Plan,
     folder: Path,
     sockets: str,
     tasks: tuple[LoadedTask, ...],
     cassette: CassetteUse | None,
 ) -> GatewaySetup | LiveSetup:
-    record = str(folder / "gateway")
+    pin, record = plan.gateway, str(folder / "gateway")
+    if pin is None:
+        raise IntegrityError("plan-without-gateway", "expected a gateway, found none", hint="run")
     if isinstance(pin, LivePin) and cassette is None:
         return LiveSetup(
             folder=record,
@@ -158,7 +193,8 @@ def _setup(
             home=str(local_home()),
             run_id=folder.name,
         )
-    script = script_of(tasks) if isinstance(pin, GatewayPin) else None
+    asking = tuple(agent.name for agent in plan.agents if agent.model)
+    script = script_of(tasks, asking) if isinstance(pin, GatewayPin) else None
     if isinstance(pin, GatewayPin) and script and script.digest_sha256() != pin.script_sha256:
         raise IntegrityError(
             "script-changed",

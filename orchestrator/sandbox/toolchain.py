@@ -91,7 +91,7 @@ class Maker:
             EnvironmentMissing: they must be made and cannot be here.
         """
         stem = self.cache / "images" / f"{language}-{recipe_sha256[:16]}"
-        found = _cached(stem) or self._locked(language, recipe_sha256, stem, len(below))
+        found = cached_layers(stem) or self._locked(language, recipe_sha256, stem, len(below))
         if found is not None:
             return found
         recipe = read_recipe(self.images, language)
@@ -104,7 +104,7 @@ class Maker:
         self.say(f"images: making the {language} toolchain from pinned packages (once per machine)")
         made = [
             write_layer(
-                _tar(stem, 0), _files(self.images, recipe, self.supplies), folders=self.folders
+                layer_tar(stem, 0), _files(self.images, recipe, self.supplies), folders=self.folders
             )
         ]
         if recipe.compiled is not None and self.client is not None:
@@ -112,7 +112,7 @@ class Maker:
             image = self.image_of((*below, *made))
             self.load(self.client, f"{language}-bare", image, self.say)
             entries = _compile(self.client, image, recipe.compiled)
-            made.append(write_layer(_tar(stem, 1), entries))
+            made.append(write_layer(layer_tar(stem, 1), entries))
         note = CachedLayers(
             layers=tuple(CachedLayer(diff_id=m.diff_id, bytes=m.size_bytes) for m in made)
         )
@@ -131,7 +131,7 @@ class Maker:
                 # Sizes serve messages only; the lock has but the sum.
                 sizes = (image.bytes, *(1 for _ in image.diff_ids[below + 1 :]))
                 return tuple(
-                    Layer(diff_id, size, _tar(stem, index))
+                    Layer(diff_id, size, layer_tar(stem, index))
                     for index, (diff_id, size) in enumerate(
                         zip(image.diff_ids[below:], sizes, strict=True)
                     )
@@ -139,18 +139,20 @@ class Maker:
         return None
 
 
-def _tar(stem: Path, index: int) -> Path:
+def layer_tar(stem: Path, index: int) -> Path:
+    """Returns where the cache keeps a layer of a stem."""
     return stem.with_name(f"{stem.name}-{index}.tar")
 
 
-def _cached(stem: Path) -> tuple[Layer, ...] | None:
+def cached_layers(stem: Path) -> tuple[Layer, ...] | None:
+    """Returns the layers that the cache keeps under a stem, or None unless all are whole."""
     try:
         note = CachedLayers.parse(stem.with_suffix(".json").read_bytes(), where=f"{stem.name}.json")
         layers = tuple(
-            Layer(layer.diff_id, layer.bytes, _tar(stem, index))
+            Layer(layer.diff_id, layer.bytes, layer_tar(stem, index))
             for index, layer in enumerate(note.layers)
         )
-        whole = all(_tar(stem, i).stat().st_size == x.size_bytes for i, x in enumerate(layers))
+        whole = all(layer_tar(stem, i).stat().st_size == x.size_bytes for i, x in enumerate(layers))
     except FileNotFoundError:
         return None
     return layers if whole else None
