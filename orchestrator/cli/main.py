@@ -44,6 +44,10 @@ VERBS: dict[str, tuple[str, bool]] = {
     "seal": ("sign a run's evidence again, with another key or with sigstore bundles", False),
     "checkpoint": ("keep a run's signed checkpoint elsewhere", False),
     "deps": ("check the installed distributions against the lock and their provenance", False),
+    "agents": (
+        "list agents, check one, or have packaged ones solve a task (scripted model)",
+        False,
+    ),
     "attack": ("run hostile agents against this installation: none may succeed", False),
     "list": ("list tasks, conditions or sources", False),
     "sources": ("fetch every pinned source, or move the verified cache", False),

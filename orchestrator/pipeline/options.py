@@ -18,6 +18,7 @@ class LiveRequest:
     prices: PriceTable
     max_usd_micros: int
 
+
 CapLevel = Literal["call", "trial", "condition", "run"]
 
 

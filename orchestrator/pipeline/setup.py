@@ -158,9 +158,12 @@ class _Benches:
         plan: Plan,
         sandbox: Sandbox,
         client: EngineClient,
+        *,
         secret: str,
         gateway: ModelGateway | None,
+        record: Path | None,
     ) -> None:
+        self._record = record
         self._gateway = gateway
         fixtures = fixtures_root()
         self._plan = plan
@@ -189,6 +192,7 @@ class _Benches:
             counter=self._counter,
             guard=self._guards.of(self._plan.pin_of(trial)),
             gateway=self._gateway,
+            record=self._record,
         )
 
 
@@ -199,6 +203,7 @@ def benches(
     *,
     secret: str,
     gateway: ModelGateway | None = None,
+    record: Path | None = None,
 ) -> Callable[[Trial], Bench]:
     """Returns what makes the bench of each trial of a plan.
 
@@ -208,8 +213,9 @@ def benches(
         client: the engine, for layers that the leak scan has not seen.
         secret: what the canaries of the run's trials are derived from.
         gateway: the door to models, for a plan that needs one.
+        record: the folder that the gateway writes.
     """
-    return _Benches(plan, sandbox, client, secret, gateway)
+    return _Benches(plan, sandbox, client, secret=secret, gateway=gateway, record=record)
 
 
 def start_run(
@@ -323,7 +329,10 @@ def _work(
         secret = host_canary(run.folder)
         tasks = tuple(load_task(fixtures_root(), task.digests.id) for task in run.plan.tasks)
         with gateway_of(run.plan, run.folder, tasks, cassette) as gateway:
-            make_bench = benches(run.plan, sandbox, client, secret=secret, gateway=gateway)
+            record = None if gateway is None else run.folder / "gateway"
+            make_bench = benches(
+                run.plan, sandbox, client, secret=secret, gateway=gateway, record=record
+            )
             run.execute(make_bench, workers=workers, progress=show, watch=watch)
     finally:
         run.close()

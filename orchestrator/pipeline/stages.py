@@ -9,10 +9,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from orchestrator.agents.own_usage import own_usage
-from orchestrator.agents.registry import driver_for
+from orchestrator.agents.registry import driver_for, speech_of
+from orchestrator.agents.transcripts.reading import metrics_of, transcript_of
 from orchestrator.core.canonical import sha256_hex
 from orchestrator.core.errors import Inadmissible, IntegrityError, Misconduct
-from orchestrator.memory.compile import final_prompt, injection_of
+from orchestrator.core.patchtext import added_lines
+from orchestrator.gateway.recorded import RecordedCall
+from orchestrator.gateway.shown import Expected
+from orchestrator.memory.compile import final_prompt, framed, injection_of
 from orchestrator.memory.life import live, sessions_sha256
 from orchestrator.memory.tokens import TokenCounter
 from orchestrator.model.condition import Condition
@@ -20,11 +24,19 @@ from orchestrator.model.gateway import Traffic
 from orchestrator.model.isolation import Isolation, Screening
 from orchestrator.model.memory import Injection, Remembered
 from orchestrator.model.plan import Plan, TaskPin, Trial
+from orchestrator.model.proof import InjectionProof
 from orchestrator.model.record import Prepared, Sealed, Stage
 from orchestrator.model.trace import TRACE
+from orchestrator.model.transcript import Transcript
 from orchestrator.model.verdict import Acted, Harvest, TestReport, Verdict, Violation
 from orchestrator.pipeline import isolation
 from orchestrator.pipeline.condemned import condemned
+from orchestrator.pipeline.exposure import (
+    agent_calls,
+    prove_injection,
+    require_model,
+    require_shown,
+)
 from orchestrator.pipeline.gold import gold_for
 from orchestrator.pipeline.journal import Journal
 from orchestrator.pipeline.memory import memory_assignment, seed_of
@@ -48,6 +60,8 @@ from orchestrator.scoring.seal import Phase, draw_seal
 from orchestrator.scoring.verdict import grade as grade_reports
 from orchestrator.sources.loader import LoadedTask
 
+MAX_KEPT_BYTES = 64 * 1024 * 1024
+
 
 @dataclass(slots=True)
 class Bench:
@@ -66,6 +80,9 @@ class Bench:
     workspace: Workspace | None = field(default=None)
     gateway_place: GatewayPlace | None = field(default=None)
     traffic: Traffic | None = field(default=None)
+    record: Path | None = field(default=None)
+    calls: tuple[RecordedCall, ...] = field(default=())
+    proof: InjectionProof | None = field(default=None)
 
     @property
     def pin(self) -> TaskPin:
@@ -230,6 +247,10 @@ def act(bench: Bench, journal: Journal, injection: Injection) -> Acted:
     journal.spent(workspace.container_ms() - before_ms)
     journal.used(workspace.resources())
     close_gateway(bench, journal)
+    look_at_calls(bench, journal, injection)
+    if speech_of(bench.trial.agent) is not None:
+        transcript = transcript_of(bench.trial.agent, outcome.output, outcome.exit_code)
+        journal.keep("transcript", transcript.canonical())
     return Acted(
         agent=bench.trial.agent,
         ended="model_budget" if was_capped(bench.traffic) else outcome.ended,
@@ -241,9 +262,28 @@ def act(bench: Bench, journal: Journal, injection: Injection) -> Acted:
     )
 
 
+def look_at_calls(bench: Bench, journal: Journal, injection: Injection) -> None:
+    """Proves from the gateway's record what memory the agent's model was shown, and keeps the proof."""
+    if bench.traffic is None or bench.record is None:
+        return
+    bench.calls = agent_calls(bench.record, bench.trial.key, journal.attempt)
+    expected = Expected(
+        trial=bench.trial.key,
+        attempt=journal.attempt,
+        condition_id=bench.condition.id,
+        channel=injection.channel,
+        text=framed(injection.text),
+        prompt=bench.task.brief.prompt,
+    )
+    bench.proof = prove_injection(bench.calls, expected)
+    journal.keep("injection-proof", bench.proof.canonical())
+
+
 def harvest(bench: Bench, journal: Journal) -> Harvest:
     """Takes the diff out, after nothing of the agent is alive."""
     check_traffic(bench.traffic)
+    require_model(bench.calls)
+    require_shown(bench.proof)
     workspace = _open(bench)
     before_ms = workspace.container_ms()
     outcome = workspace.harvest()
@@ -290,6 +330,7 @@ def grade(
         journal.keep(f"{name}-tests", report.canonical())
     journal.spent(max(container_ms for _, _, _, container_ms in results))
     trace_memory(bench, journal, injection)
+    keep_metrics(bench, journal, injection, diff)
     return grade_reports(
         trial=bench.trial,
         key=bench.task.key,
@@ -321,6 +362,21 @@ def trace_memory(bench: Bench, journal: Journal, injection: Injection) -> None:
         output=journal.found(Stage.ACT, "output") or b"",
     )
     journal.keep(TRACE, trace.canonical())
+
+
+def keep_metrics(bench: Bench, journal: Journal, injection: Injection, diff: bytes) -> None:
+    """Keeps what the transcript tells of how the agent read and used its memory."""
+    if speech_of(bench.trial.agent) is None:
+        return
+    metrics = metrics_of(
+        Transcript.parse(
+            journal.artifact(Stage.ACT, "transcript"), where="transcript", max_bytes=MAX_KEPT_BYTES
+        ),
+        relevant=bench.task.key.card.relevant_files,
+        injected=[item.item_id for item in injection.included],
+        added=b"\n".join(added_lines(diff)).decode("utf-8", "replace"),
+    )
+    journal.keep("reader-metrics", metrics.canonical())
 
 
 def condemn(bench: Bench, journal: Journal, seen: Misconduct) -> Verdict:

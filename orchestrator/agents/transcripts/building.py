@@ -1,0 +1,132 @@
+"""Collects events into a transcript under bounds: number of events, length of texts, number of paths.
+
+What an agent prints is hostile input: anything may be missing, of another type, or megabytes long. Pure.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from dataclasses import dataclass, field
+
+from orchestrator.core.errors import DocumentError
+from orchestrator.core.strictjson import parse_json
+from orchestrator.model.transcript import EventKind, TranscriptEvent
+
+MAX_EVENTS = 5_000
+MAX_TEXT_CHARS = 4_000
+MAX_LINE_BYTES = 4 * 1024 * 1024
+MAX_PATHS = 50
+_PATH = re.compile(r"[\w@.+-]*(?:/[\w@.+-]+)+|[\w@+-]+\.[A-Za-z]{1,5}")
+_WRITERS = re.compile(r"(?:^|\s)\d?>>?\s*([^\s&|;<>]+)")
+_PATCHED = re.compile(r"^(?:\+\+\+ b/|\*\*\* (?:Update|Add|Delete) File: )(\S+)", re.MULTILINE)
+_CHANGERS = frozenset({"tee", "sed", "rm", "mv", "cp", "touch", "patch", "truncate"})
+
+
+def as_object(value: object) -> dict[str, object]:
+    """Returns a JSON object, or an empty one for anything else."""
+    return value if isinstance(value, dict) else {}
+
+
+def as_list(value: object) -> list[object]:
+    """Returns a JSON array, or an empty one for anything else."""
+    return value if isinstance(value, list) else []
+
+
+def as_text(value: object) -> str:
+    """Returns a string, or the empty one for anything else."""
+    return value if isinstance(value, str) else ""
+
+
+def as_count(value: object) -> int:
+    """Returns a whole number from 0, or 0 for anything else."""
+    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else 0
+
+
+def as_int(value: object) -> int | None:
+    """Returns a whole number, or None for anything else."""
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def json_lines(output: bytes) -> tuple[list[dict[str, object]], int]:
+    """Returns the JSON objects among the lines of an output, and how many other lines there are."""
+    found: list[dict[str, object]] = []
+    broken = 0
+    for line in output.split(b"\n"):
+        if not line.strip():
+            continue
+        value: object = None
+        if line.lstrip().startswith(b"{") and len(line) <= MAX_LINE_BYTES:
+            try:
+                value = parse_json(line, where="event", max_bytes=MAX_LINE_BYTES)
+            except DocumentError:
+                value = None
+        if isinstance(value, dict):
+            found.append(value)
+        else:
+            broken += 1
+    return found, broken
+
+
+@dataclass(slots=True)
+class Collected:
+    """Events so far."""
+
+    events: list[TranscriptEvent] = field(default_factory=list)
+    cut: bool = False
+    turn: int = 0
+
+    def add(
+        self,
+        kind: EventKind,
+        text: str = "",
+        *,
+        name: str | None = None,
+        call_id: str | None = None,
+        failed: bool | None = None,
+        exit_code: int | None = None,
+        read: tuple[str, ...] = (),
+        written: tuple[str, ...] = (),
+    ) -> None:
+        """Adds an event, its text cut to the bound."""
+        if len(self.events) >= MAX_EVENTS:
+            self.cut = True
+            return
+        plain = text.encode("utf-8", "replace").decode()
+        self.events.append(
+            TranscriptEvent(
+                seq=len(self.events),
+                kind=kind,
+                turn=self.turn,
+                name=name[:200] if name else None,
+                call_id=call_id[:200] if call_id else None,
+                text=plain[:MAX_TEXT_CHARS],
+                text_cut=len(plain) > MAX_TEXT_CHARS,
+                failed=failed,
+                exit_code=exit_code,
+                paths_read=read[:MAX_PATHS],
+                paths_written=written[:MAX_PATHS],
+            )
+        )
+
+
+def paths_of_command(command: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Returns (paths that a shell command names, paths that it seems to write).
+
+    A guess from the text of the command: redirections, patches on standard input and the usual programs
+    that change files count as writing.
+    """
+    written = [*_WRITERS.findall(command), *_PATCHED.findall(command)]
+    first = command.partition("<<")[0]
+    named = _PATH.findall(first)
+    try:
+        words = shlex.split(first)
+    except ValueError:
+        words = first.split()
+    if _CHANGERS.intersection(words):
+        written += named
+    return _unique(named), _unique(written)
+
+
+def _unique(names: list[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(name.removeprefix("/work/").removeprefix("./") for name in names))

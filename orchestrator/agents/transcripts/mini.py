@@ -1,0 +1,114 @@
+"""Reads the trajectory of mini-swe-agent, which its driver prints behind a mark; and plain lines of our own.
+
+Format: `messages` in the words of Chat Completions, `info` with exit status and version. Pure.
+"""
+
+from __future__ import annotations
+
+import re
+
+from orchestrator.agents.mini import MARK
+from orchestrator.agents.transcripts.building import (
+    Collected,
+    as_int,
+    as_list,
+    as_object,
+    as_text,
+    json_lines,
+    paths_of_command,
+)
+from orchestrator.core.errors import DocumentError
+from orchestrator.core.strictjson import parse_json
+from orchestrator.model.transcript import Transcript
+
+MAX_TRAJECTORY_BYTES = 64 * 1024 * 1024
+_CODE = re.compile(r"<returncode>(-?\d+)</returncode>")
+
+
+def read_mini(agent: str, output: bytes, exit_code: int | None) -> Transcript:
+    """Returns the transcript of an output; without a trajectory it has no events."""
+    _, found, record = output.rpartition(f"\n{MARK}\n".encode())
+    trajectory: dict[str, object] = {}
+    if found:
+        try:
+            parsed = parse_json(record, where="trajectory", max_bytes=MAX_TRAJECTORY_BYTES)
+            trajectory = as_object(parsed)
+        except DocumentError:
+            trajectory = {}
+    collected = Collected()
+    for message in map(as_object, as_list(trajectory.get("messages"))):
+        _message(message, collected)
+    info = as_object(trajectory.get("info"))
+    return Transcript(
+        agent=agent,
+        format="mini-trajectory",
+        version=as_text(info.get("mini_version")) or None,
+        model=None,
+        events=tuple(collected.events),
+        events_cut=collected.cut,
+        broken=0 if trajectory else 1,
+        turns=collected.turn,
+        stop_reason=as_text(info.get("exit_status")) or None,
+        exit_code=exit_code,
+        usage=None,
+    )
+
+
+def _message(message: dict[str, object], collected: Collected) -> None:
+    role, said = message.get("role"), as_text(message.get("content"))
+    if role == "assistant":
+        collected.turn += 1
+        collected.add("message", said)
+        for call in map(as_object, as_list(message.get("tool_calls"))):
+            function = as_object(call.get("function"))
+            command = _command(as_text(function.get("arguments")))
+            read, written = paths_of_command(command)
+            name, number = as_text(function.get("name")), as_text(call.get("id"))
+            collected.add("tool_call", command, name=name, call_id=number, read=read, written=written)  # fmt: skip
+    elif role == "tool":
+        extra = as_object(message.get("extra"))
+        code = as_int(extra.get("returncode"))
+        seen = _CODE.search(said)
+        code = int(seen[1]) if code is None and seen else code
+        number = as_text(message.get("tool_call_id"))
+        failed = None if code is None else code != 0
+        collected.add("tool_output", said, call_id=number, failed=failed, exit_code=code)
+
+
+def _command(arguments: str) -> str:
+    try:
+        given = parse_json(arguments.encode(), where="arguments")
+    except DocumentError:
+        return arguments
+    return as_text(as_object(given).get("command")) or arguments
+
+
+def read_lines(agent: str, output: bytes, exit_code: int | None) -> Transcript:
+    """Returns the transcript of an agent that prints `{"kind": ..., "text": ...}` lines, as ours do."""
+    events, broken = json_lines(output)
+    collected = Collected()
+    for event in events:
+        kind, text = event.get("kind"), as_text(event.get("text"))
+        if kind == "tool_call":
+            read, written = paths_of_command(text)
+            collected.add("tool_call", text, name="bash", read=read, written=written)
+        elif kind == "tool_output":
+            code = re.match(r"exit (\d+)\n", text)
+            failed = None if code is None else code[1] != "0"
+            collected.add("tool_output", text, failed=failed, exit_code=int(code[1]) if code else None)  # fmt: skip
+        else:
+            collected.turn += 1
+            collected.add("message", text)
+    return Transcript(
+        agent=agent,
+        format="lines",
+        version=None,
+        model=None,
+        events=tuple(collected.events),
+        events_cut=collected.cut,
+        broken=broken,
+        turns=collected.turn,
+        stop_reason=None,
+        exit_code=exit_code,
+        usage=None,
+    )

@@ -1,0 +1,140 @@
+"""Lists agents, checks one alone, or has agents solve a task: `memtrial agents [list|check NAME|smoke [NAME ...]]`.
+
+Everything runs against the scripted model, offline once an agent's image is made: nothing is spent.
+"""
+
+from __future__ import annotations
+
+import argparse
+
+from orchestrator.cli import render
+from orchestrator.cli.session import add_workers
+from orchestrator.core.errors import Negative, UsageError
+
+WORDS = ("list", "check", "smoke")
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Adds the options of the verb."""
+    parser.add_argument(
+        "word", nargs="?", default="list", metavar="WORD", help="list (default), check or smoke"
+    )
+    parser.add_argument("names", nargs="*", metavar="NAME", help="agents; smoke: all packaged ones")
+    add_workers(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Lists, checks or smokes."""
+    if arguments.word not in WORDS:
+        raise UsageError(
+            "word-unknown",
+            f"expected one of {', '.join(WORDS)}, found {arguments.word!r}",
+            hint="run `memtrial agents list`",
+        )
+    if arguments.word == "smoke":
+        return _smoke(arguments)
+    return _check(arguments) if arguments.word == "check" else _list(arguments)
+
+
+def _list(arguments: argparse.Namespace) -> int:
+    from orchestrator.agents.registry import AGENTS, is_packaged, speech_of
+    from orchestrator.core.places import images_root
+    from orchestrator.sandbox.agents import identity_of, read_agent_recipe
+
+    found = []
+    for name in AGENTS:
+        identity = identity_of(images_root(), name) if is_packaged(name) else None
+        speech = speech_of(name)
+        found.append(
+            {
+                "agent": name,
+                "asks_a_model": speech is not None,
+                "identity": identity.model_dump(mode="json") if identity else None,
+                "licence": read_agent_recipe(images_root(), name).licence if identity else None,
+            }
+        )
+    if arguments.json:
+        render.document({"agents": found})
+        return 0
+    for item in found:
+        identity = item["identity"]
+        package = identity["package"] if isinstance(identity, dict) else None
+        said = f"{package['name']} {package['version']}" if package else "part of memtrial"
+        render.row(f"{item['agent']:<16} {said} {item['licence'] or ''}".rstrip())
+    render.text("next: memtrial agents check codex")
+    return 0
+
+
+def _check(arguments: argparse.Namespace) -> int:
+    from orchestrator.cli.live import Progress
+    from orchestrator.pipeline.agentcheck import check_agent
+
+    if len(arguments.names) != 1:
+        raise UsageError(
+            "agent-not-named",
+            f"expected the name of one agent, found {len(arguments.names)}",
+            hint="run `memtrial agents list`",
+        )
+    with Progress() as progress:
+        found = check_agent(arguments.names[0], progress.say)
+    if arguments.json:
+        render.document(found.model_dump(mode="json"))
+    else:
+        for name, value in found.model_dump(mode="json").items():
+            render.row(f"{name:<18} {_shown(value)}")
+    if found.wrong:
+        raise Negative(
+            "agent-not-sound",
+            f"{found.agent}: {'; '.join(found.wrong)}",
+            hint="read docs/how-to/add-an-agent.md",
+        )
+    if not arguments.json:
+        render.text(f"next: memtrial agents smoke {found.agent}")
+    return 0
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{key} {_shown(item)}" for key, item in value.items())
+    if isinstance(value, list):
+        return ", ".join(_shown(item) for item in value) or "none"
+    return "none" if value is None else str(value)
+
+
+def _smoke(arguments: argparse.Namespace) -> int:
+    from orchestrator.agents.registry import PACKAGED_AGENTS, driver_for
+    from orchestrator.cli.live import Progress
+    from orchestrator.pipeline.agentsmoke import smoke_agents
+
+    names = tuple(arguments.names) or PACKAGED_AGENTS
+    for name in names:
+        driver_for(name)
+    with Progress() as progress:
+        _, report = smoke_agents(names, watch=progress, workers=arguments.workers)
+    if arguments.json:
+        render.document(report.model_dump(mode="json"))
+    else:
+        for row in report.rows:
+            render.row(
+                f"{row.agent:<16} {row.condition_id:<24} {'resolved' if row.resolved else 'unresolved':<11} memory {row.proof or 'unproven':<9} {len(row.lookups)} look-ups"
+            )
+    wrong = [f"{row.agent}/{row.condition_id}: {text}" for row in report.rows for text in row.wrong]
+    if not report.sound:
+        raise Negative(
+            "agents-smoke-unexpected",
+            "; ".join(wrong) or "trials are missing",
+            hint=f"run `memtrial report {report.run_id}`",
+        )
+    if not arguments.json:
+        render.text(f"next: memtrial report {report.run_id}")
+        render.text("; ".join(_figures(name, report.rows) for name in names))
+    return 0
+
+
+def _figures(name: str, rows: tuple[object, ...]) -> str:
+    from orchestrator.model.agentreport import AgentRow
+
+    mine = [row for row in rows if isinstance(row, AgentRow) and row.agent == name]
+    peak = max((row.memory_peak_bytes or 0 for row in mine), default=0)
+    wall_s = max((row.wall_ms for row in mine), default=0) / 1000
+    return f"{name}: {sum(r.calls for r in mine)} calls in {len(mine)} trials, at most {wall_s:.1f} s and {peak // 1_000_000} MB"
