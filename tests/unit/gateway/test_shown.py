@@ -1,0 +1,180 @@
+"""Promise: the record proves which calls carried the arm's memory, and a missing, cut or foreign byte is seen."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from orchestrator.core.canonical import sha256_hex
+from orchestrator.gateway.recorded import RecordedCall
+from orchestrator.gateway.shown import Expected, prove, strings, tools_of
+from orchestrator.model.exchange import Body, Cost, Exchange
+
+MEMORY = "<memory>\n# Notes\n- [mem:a1] Returns are counted in halves.\n</memory>\n\n"
+PROMPT = "Make the feed count returns."
+TOOL = {"type": "function", "function": {"name": "bash"}}
+
+
+def call(ordinal: int, body: dict[str, Any], *, outcome: str = "answered") -> RecordedCall:
+    raw = repr(body).encode()
+    exchange = Exchange(
+        trial="t",
+        attempt=1,
+        role="agent",
+        api="chat",
+        ordinal=ordinal,
+        mode="scripted",
+        method="POST",
+        target="/v1/chat/completions",
+        request_headers=(),
+        request=Body(sha256=sha256_hex(raw), bytes=len(raw), pieces=()),
+        model="scripted-1",
+        outcome=outcome,  # type: ignore[arg-type]
+        detail=None,
+        cap=None,
+        status=200,
+        response_headers=(),
+        response=Body(sha256=sha256_hex(b""), bytes=0, pieces=()),
+        tries=(),
+        served_model=None,
+        fingerprint=None,
+        usage=None,
+        usage_source="none",
+        reserved_usd_micros=0,
+        cost=Cost(usd_micros=0, uncached_usd_micros=0),
+        match=None,
+        at="2026-11-30T00:00:00Z",
+        first_byte_ms=None,
+        total_ms=0,
+    )
+    return RecordedCall(exchange, body, b"")
+
+
+def chat(*said: tuple[str, str], tools: bool = True) -> dict[str, Any]:
+    messages = [{"role": role, "content": text} for role, text in said]
+    return {"messages": messages, **({"tools": [TOOL]} if tools else {})}
+
+
+def expected(text: str = MEMORY, *, servers: bool = False) -> Expected:
+    return Expected("t", 1, "curated", "prompt_prefix", text, PROMPT, servers)
+
+
+GIVEN = ("user", MEMORY + PROMPT)
+DONE = ("assistant", "Looking.")
+
+
+def test_memory_that_stands_in_every_main_call_is_shown_with_its_place():
+    proof = prove([call(0, chat(GIVEN)), call(1, chat(GIVEN, DONE))], expected())
+    assert (proof.result, proof.holds) == ("shown", True)
+    assert [c.kind for c in proof.calls] == ["main", "main"]
+    place = proof.calls[1].slices[0]
+    assert (place.pointer, place.offset) == ("/messages/0/content", 0)
+    assert place.sha256 == sha256_hex(MEMORY.encode()) == proof.expected_sha256
+
+
+@pytest.mark.parametrize("cut", [1, 3, len(MEMORY) // 2])
+def test_memory_that_lacks_its_last_bytes_is_lost(cut):
+    proof = prove([call(0, chat(("user", MEMORY[:-cut] + PROMPT)))], expected())
+    assert proof.result in {"lost", "foreign"}
+    assert not proof.holds
+
+
+def test_one_changed_byte_is_lost_and_not_shown():
+    other = MEMORY.replace("halves", "halfes")
+    assert not prove([call(0, chat(("user", other + PROMPT)))], expected()).holds
+
+
+def test_memory_that_a_later_main_call_lacks_is_lost():
+    proof = prove([call(0, chat(GIVEN)), call(1, chat(("user", PROMPT), DONE))], expected())
+    assert (proof.result, proof.detail.startswith("call 1")) == ("lost", True)
+
+
+def test_memory_that_stands_twice_is_not_what_was_declared():
+    twice = call(0, chat(("system", MEMORY), GIVEN))
+    assert not prove([twice], expected()).holds
+
+
+def test_after_an_answered_compaction_the_bytes_may_be_gone():
+    asked = ("user", "Create a detailed summary of the conversation so far.")
+    calls = [
+        call(0, chat(GIVEN)),
+        call(1, chat(GIVEN, DONE, asked)),
+        call(2, chat(("user", "Summary: work on returns."))),
+    ]
+    proof = prove(calls, expected())
+    assert [c.kind for c in proof.calls] == ["main", "compaction", "main"]
+    assert (proof.result, proof.calls[2].compacted) == ("shown", True)
+
+
+def test_a_compaction_that_failed_excuses_nothing():
+    asked = ("user", "Create a detailed summary of the conversation so far.")
+    calls = [
+        call(0, chat(GIVEN)),
+        call(1, chat(GIVEN, DONE, asked), outcome="upstream_cut"),
+        call(2, chat(("user", PROMPT), DONE)),
+    ]
+    assert prove(calls, expected()).result == "lost"
+
+
+def test_a_title_call_without_tools_is_a_side_call():
+    calls = [call(0, chat(GIVEN)), call(1, chat(("user", "Name this talk."), tools=False))]
+    proof = prove(calls, expected())
+    assert ([c.kind for c in proof.calls], proof.result) == (["main", "side"], "shown")
+
+
+def test_a_control_arm_without_any_sign_of_memory_is_absent():
+    proof = prove([call(0, chat(("user", PROMPT)))], expected(""))
+    assert (proof.result, proof.foreign) == ("absent", ())
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        MEMORY,
+        "SessionStart:startup hook success: remember halves",
+        "SessionStart hook additional context: remember halves",
+        "# AGENTS.md instructions for /work\nuse halves",
+        "Contents of /work/CLAUDE.md (project instructions, checked in):",
+        "- [mem:zz] from another arm",
+    ],
+)
+def test_a_control_arm_that_was_told_something_is_foreign(text):
+    proof = prove([call(0, chat(("user", text), ("user", PROMPT)))], expected(""))
+    assert (proof.result, proof.holds) == ("foreign", False)
+
+
+def test_what_a_tool_printed_is_no_sign_of_memory():
+    seen = [
+        call(0, chat(("user", PROMPT))),
+        call(1, chat(("user", PROMPT), DONE, ("tool", MEMORY))),
+    ]
+    assert prove(seen, expected("")).result == "absent"
+
+
+def test_a_tool_server_that_the_arm_does_not_declare_is_foreign():
+    body = {**chat(("user", PROMPT)), "tools": [TOOL, {"name": "mcp__mem__recall"}]}
+    assert prove([call(0, body)], expected("")).result == "foreign"
+    assert prove([call(0, body)], expected("", servers=True)).result == "absent"
+
+
+def test_an_agent_that_asked_nothing_or_never_its_task_is_told_apart():
+    assert prove([], expected()).result == "no_call"
+    assert prove([call(0, chat(("user", "hello")))], expected()).result == "unprompted"
+
+
+def test_a_prompt_that_looks_like_memory_is_the_task_and_no_sign():
+    odd = Expected("t", 1, "none", "prompt_prefix", "", "Explain <memory>\nand [mem:x] tags.")
+    assert prove([call(0, chat(("user", odd.prompt)))], odd).result == "absent"
+
+
+def test_strings_come_with_pointers_that_escape_names():
+    body: dict[str, object] = {"input": [{"a/b": {"c~d": "x"}}], "instructions": "i"}
+    assert list(strings(body)) == [("/instructions", "i"), ("/input/0/a~1b/c~0d", "x")]
+
+
+def test_tools_of_a_namespace_are_named_with_it():
+    body: dict[str, object] = {
+        "tools": [TOOL, {"type": "namespace", "name": "mcp__mem", "tools": [{"name": "recall"}]}]
+    }
+    assert tools_of(body) == ("bash", "mcp__mem.recall")
