@@ -7,12 +7,27 @@ was to be in the prompt and is not proven is the harness's own breach; neither i
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from orchestrator.agents.registry import speech_of
+from orchestrator.agents.transcripts.reading import metrics_of, transcript_of
 from orchestrator.core.errors import EnvironmentMissing, Inadmissible
+from orchestrator.core.patchtext import added_lines
 from orchestrator.gateway.recorded import RecordedCall, calls_of
 from orchestrator.gateway.shown import Expected, prove
+from orchestrator.memory.compile import framed
 from orchestrator.model.exchange import Exchange
+from orchestrator.model.memory import Injection
 from orchestrator.model.proof import InjectionProof
+from orchestrator.model.record import Stage
+from orchestrator.model.transcript import Transcript
+from orchestrator.pipeline.journal import Journal
+from orchestrator.protocols import ActOutcome
+
+if TYPE_CHECKING:
+    from orchestrator.pipeline.stages import Bench
+
+MAX_KEPT_BYTES = 64 * 1024 * 1024
 
 # What a provider answers for reasons of its own; other errors are about the request, so the agent's affair.
 NOT_THE_AGENTS = frozenset({401, 403, 404, 408, 409, 425, 429})
@@ -52,9 +67,43 @@ def require_model(calls: tuple[RecordedCall, ...]) -> None:
     )
 
 
-def prove_injection(calls: tuple[RecordedCall, ...], expected: Expected) -> InjectionProof:
-    """Returns the proof for an attempt."""
-    return prove(calls, expected)
+def look_at_calls(bench: Bench, journal: Journal, injection: Injection) -> None:
+    """Proves from the gateway's record what memory the agent's model was shown, and keeps the proof."""
+    if bench.traffic is None or bench.record is None:
+        return
+    bench.calls = agent_calls(bench.record, bench.trial.key, journal.attempt)
+    expected = Expected(
+        trial=bench.trial.key,
+        attempt=journal.attempt,
+        condition_id=bench.condition.id,
+        channel=injection.channel,
+        text=framed(injection.text),
+        prompt=bench.task.brief.prompt,
+    )
+    bench.proof = prove(bench.calls, expected)
+    journal.keep("injection-proof", bench.proof.canonical())
+
+
+def keep_transcript(bench: Bench, journal: Journal, outcome: ActOutcome) -> None:
+    """Keeps what an agent that asks a model said and did, in the common form."""
+    if speech_of(bench.trial.agent) is not None:
+        transcript = transcript_of(bench.trial.agent, outcome.output, outcome.exit_code)
+        journal.keep("transcript", transcript.canonical())
+
+
+def keep_metrics(bench: Bench, journal: Journal, injection: Injection, diff: bytes) -> None:
+    """Keeps what the transcript tells of how the agent read and used its memory."""
+    if speech_of(bench.trial.agent) is None:
+        return
+    metrics = metrics_of(
+        Transcript.parse(
+            journal.artifact(Stage.ACT, "transcript"), where="transcript", max_bytes=MAX_KEPT_BYTES
+        ),
+        relevant=bench.task.key.card.relevant_files,
+        injected=[item.item_id for item in injection.included],
+        added=b"\n".join(added_lines(diff)).decode("utf-8", "replace"),
+    )
+    journal.keep("reader-metrics", metrics.canonical())
 
 
 def require_shown(proof: InjectionProof | None) -> None:

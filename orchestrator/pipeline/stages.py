@@ -9,14 +9,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from orchestrator.agents.own_usage import own_usage
-from orchestrator.agents.registry import driver_for, speech_of
-from orchestrator.agents.transcripts.reading import metrics_of, transcript_of
+from orchestrator.agents.registry import driver_for
 from orchestrator.core.canonical import sha256_hex
 from orchestrator.core.errors import Inadmissible, IntegrityError, Misconduct
-from orchestrator.core.patchtext import added_lines
 from orchestrator.gateway.recorded import RecordedCall
-from orchestrator.gateway.shown import Expected
-from orchestrator.memory.compile import final_prompt, framed, injection_of
+from orchestrator.memory.compile import final_prompt, injection_of
 from orchestrator.memory.life import live, sessions_sha256
 from orchestrator.memory.tokens import TokenCounter
 from orchestrator.model.condition import Condition
@@ -27,13 +24,13 @@ from orchestrator.model.plan import Plan, TaskPin, Trial
 from orchestrator.model.proof import InjectionProof
 from orchestrator.model.record import Prepared, Sealed, Stage
 from orchestrator.model.trace import TRACE
-from orchestrator.model.transcript import Transcript
 from orchestrator.model.verdict import Acted, Harvest, TestReport, Verdict, Violation
 from orchestrator.pipeline import isolation
 from orchestrator.pipeline.condemned import condemned
 from orchestrator.pipeline.exposure import (
-    agent_calls,
-    prove_injection,
+    keep_metrics,
+    keep_transcript,
+    look_at_calls,
     require_model,
     require_shown,
 )
@@ -59,8 +56,6 @@ from orchestrator.scoring.runners import Exam, exam_for, job_for
 from orchestrator.scoring.seal import Phase, draw_seal
 from orchestrator.scoring.verdict import grade as grade_reports
 from orchestrator.sources.loader import LoadedTask
-
-MAX_KEPT_BYTES = 64 * 1024 * 1024
 
 
 @dataclass(slots=True)
@@ -248,9 +243,7 @@ def act(bench: Bench, journal: Journal, injection: Injection) -> Acted:
     journal.used(workspace.resources())
     close_gateway(bench, journal)
     look_at_calls(bench, journal, injection)
-    if speech_of(bench.trial.agent) is not None:
-        transcript = transcript_of(bench.trial.agent, outcome.output, outcome.exit_code)
-        journal.keep("transcript", transcript.canonical())
+    keep_transcript(bench, journal, outcome)
     return Acted(
         agent=bench.trial.agent,
         ended="model_budget" if was_capped(bench.traffic) else outcome.ended,
@@ -260,23 +253,6 @@ def act(bench: Bench, journal: Journal, injection: Injection) -> Acted:
         output_truncated=outcome.output_truncated,
         own_usage=own_usage(outcome.output) if bench.plan.gateway else None,
     )
-
-
-def look_at_calls(bench: Bench, journal: Journal, injection: Injection) -> None:
-    """Proves from the gateway's record what memory the agent's model was shown, and keeps the proof."""
-    if bench.traffic is None or bench.record is None:
-        return
-    bench.calls = agent_calls(bench.record, bench.trial.key, journal.attempt)
-    expected = Expected(
-        trial=bench.trial.key,
-        attempt=journal.attempt,
-        condition_id=bench.condition.id,
-        channel=injection.channel,
-        text=framed(injection.text),
-        prompt=bench.task.brief.prompt,
-    )
-    bench.proof = prove_injection(bench.calls, expected)
-    journal.keep("injection-proof", bench.proof.canonical())
 
 
 def harvest(bench: Bench, journal: Journal) -> Harvest:
@@ -362,21 +338,6 @@ def trace_memory(bench: Bench, journal: Journal, injection: Injection) -> None:
         output=journal.found(Stage.ACT, "output") or b"",
     )
     journal.keep(TRACE, trace.canonical())
-
-
-def keep_metrics(bench: Bench, journal: Journal, injection: Injection, diff: bytes) -> None:
-    """Keeps what the transcript tells of how the agent read and used its memory."""
-    if speech_of(bench.trial.agent) is None:
-        return
-    metrics = metrics_of(
-        Transcript.parse(
-            journal.artifact(Stage.ACT, "transcript"), where="transcript", max_bytes=MAX_KEPT_BYTES
-        ),
-        relevant=bench.task.key.card.relevant_files,
-        injected=[item.item_id for item in injection.included],
-        added=b"\n".join(added_lines(diff)).decode("utf-8", "replace"),
-    )
-    journal.keep("reader-metrics", metrics.canonical())
 
 
 def condemn(bench: Bench, journal: Journal, seen: Misconduct) -> Verdict:
