@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from orchestrator.agents import claude_code, codex, mini
 from orchestrator.agents.chat import CHAT_AGENT, ChatDriver
+from orchestrator.agents.command import CommandDriver, speech_of_command
 from orchestrator.agents.scripted import SCRIPTED_AGENTS, ScriptedDriver
 from orchestrator.agents.speech import Speech
 from orchestrator.core.errors import unknown_name
+from orchestrator.model.plan import AgentPin
 from orchestrator.protocols import AgentDriver
 
 # Agents with an image layer of their own, which is made when a plan first names them.
@@ -47,3 +51,22 @@ def speech_of(name: str) -> Speech | None:
 def is_packaged(name: str) -> bool:
     """Tells whether an agent brings an image layer of its own."""
     return name in PACKAGED_AGENTS
+
+
+def driver_of(pin: AgentPin) -> AgentDriver:
+    """Returns the driver of an agent as a plan pins it; a described agent needs no code of ours.
+
+    Raises:
+        UsageError: there is no such agent.
+    """
+    return driver_for(pin.name) if pin.command is None else CommandDriver(pin.command)
+
+
+def speeches_of(pins: Iterable[AgentPin]) -> dict[str, Speech]:
+    """Returns how a scripted model speaks to each of a plan's agents that asks one, by name."""
+    found: dict[str, Speech] = {}
+    for pin in pins:
+        speech = speech_of(pin.name) if pin.command is None else speech_of_command(pin.command)
+        if speech is not None:
+            found[pin.name] = speech
+    return found

@@ -22,6 +22,7 @@ from orchestrator.core.words import counted
 from orchestrator.pipeline.options import PlanRequest
 
 if TYPE_CHECKING:
+    from orchestrator.model.agents import CommandAgent
     from orchestrator.model.plan import Plan
 
 # The pattern of model.base.Slug, which `--help` must not load.
@@ -101,6 +102,14 @@ def _add_who(parser: argparse.ArgumentParser) -> None:
         help="oracle, noop, follower, chat, mini-swe-agent, claude-code or codex (repeatable)",
     )
     parser.add_argument(
+        "--agent-file",
+        type=Path,
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="an agent that a small file describes (repeatable; docs/how-to/add-an-agent.md)",
+    )
+    parser.add_argument(
         "--model", metavar="ID", help="a real model, for agents that ask one; makes the plan live"
     )
     parser.add_argument("--reasoning-effort", metavar="E", help="of the real model")
@@ -125,7 +134,7 @@ def request_from(arguments: argparse.Namespace) -> PlanRequest:
     from orchestrator.agents.registry import driver_for
     from orchestrator.core.strictjson import MAX_SAFE_INTEGER
 
-    if not arguments.agent:
+    if not arguments.agent and not arguments.agent_file:
         raise UsageError(
             "agent-not-given",
             "expected at least one --agent, found none",
@@ -168,7 +177,28 @@ def request_from(arguments: argparse.Namespace) -> PlanRequest:
         runtime=arguments.runtime,
         caps=caps_from(arguments.cap),
         live=live_from(arguments),
+        commands=tuple(described(path) for path in arguments.agent_file),
     )
+
+
+def described(path: Path) -> CommandAgent:
+    """Reads the file of a described agent.
+
+    Raises:
+        UsageError: there is no such file.
+        DocumentError: it is not a description.
+    """
+    from orchestrator.model.agents import CommandAgent
+
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise UsageError(
+            "agent-file-missing",
+            f"expected the file of a described agent, found {error.strerror or error}: {path}",
+            hint="read docs/how-to/add-an-agent.md",
+        ) from error
+    return CommandAgent.parse(data, where=path.name)
 
 
 def _check_runtime(runtime: str | None) -> None:

@@ -6,7 +6,7 @@ from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
-from orchestrator.model.agents import AgentIdentity
+from orchestrator.model.agents import AgentIdentity, CommandAgent
 from orchestrator.model.base import (
     Closed,
     Document,
@@ -26,7 +26,9 @@ from orchestrator.model.task import Limits, TaskDigests
 class AgentPin(Closed):
     """Which agent runs. A scripted agent or model knows the answer: its trials are diagnostic for ever.
 
-    `identity` names the package of an agent that has an image layer of its own.
+    `program_sha256` is that of our program, of the recipe of a packaged agent, or of a description.
+    `identity` names the package of an agent that has an image layer of its own, `command` is the whole
+    description of one that is a command line.
     """
 
     name: Slug
@@ -35,6 +37,7 @@ class AgentPin(Closed):
     model: str | None = None
     reasoning_effort: str | None = None
     identity: AgentIdentity | None = None
+    command: CommandAgent | None = None
 
 
 class ImagePin(Closed):

@@ -50,6 +50,7 @@ PUBLISHED: tuple[type[BaseModel], ...] = (
     agentreport.AgentCheck,
     agentreport.AgentsReport,
     agents.AgentRecipe,
+    agents.CommandAgent,
     attack.AttackCard,
     attack.AttackReport,
     bundle.BundleCard,

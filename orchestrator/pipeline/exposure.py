@@ -9,7 +9,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from orchestrator.agents.registry import speech_of
 from orchestrator.agents.transcripts.reading import metrics_of, transcript_of
 from orchestrator.core.errors import EnvironmentMissing, Inadmissible
 from orchestrator.core.patchtext import added_lines
@@ -86,14 +85,16 @@ def look_at_calls(bench: Bench, journal: Journal, injection: Injection) -> None:
 
 def keep_transcript(bench: Bench, journal: Journal, outcome: ActOutcome) -> None:
     """Keeps what an agent that asks a model said and did, in the common form."""
-    if speech_of(bench.trial.agent) is not None:
-        transcript = transcript_of(bench.trial.agent, outcome.output, outcome.exit_code)
-        journal.keep("transcript", transcript.canonical())
+    pin = bench.plan.agent(bench.trial.agent)
+    if pin.model is not None:
+        events = pin.command.events if pin.command else None
+        found = transcript_of(pin.name, outcome.output, outcome.exit_code, events=events)
+        journal.keep("transcript", found.canonical())
 
 
 def keep_metrics(bench: Bench, journal: Journal, injection: Injection, diff: bytes) -> None:
     """Keeps what the transcript tells of how the agent read and used its memory."""
-    if speech_of(bench.trial.agent) is None:
+    if bench.plan.agent(bench.trial.agent).model is None:
         return
     metrics = metrics_of(
         Transcript.parse(

@@ -28,7 +28,7 @@ def request_of(plan: Plan) -> PlanRequest:
     models = {(agent.model, agent.reasoning_effort) for agent in asked}
     model, effort = next(iter(models)) if len(models) == 1 else (None, None)
     return PlanRequest(
-        agents=tuple(agent.name for agent in plan.agents),
+        agents=tuple(agent.name for agent in plan.agents if agent.command is None),
         suite=plan.suite,
         phase=plan.phase,
         namespace=plan.namespace,
@@ -43,6 +43,7 @@ def request_of(plan: Plan) -> PlanRequest:
         runtime=plan.runtime,
         caps=_caps_of(plan),
         live=_live_of(plan),
+        commands=tuple(agent.command for agent in plan.agents if agent.command is not None),
     )
 
 

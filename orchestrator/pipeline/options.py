@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
+    from orchestrator.model.agents import CommandAgent
     from orchestrator.model.usage import PriceTable
 
 
@@ -24,7 +25,10 @@ CapLevel = Literal["call", "trial", "condition", "run"]
 
 @dataclass(frozen=True, slots=True)
 class PlanRequest:
-    """The choice of suite, matrix and agents. Empty selections mean all of the task set or matrix."""
+    """The choice of suite, matrix and agents. Empty selections mean all of the task set or matrix.
+
+    `commands` describe agents by a file; they come behind those that are named.
+    """
 
     agents: tuple[str, ...]
     suite: Literal["coding-v1"] = "coding-v1"
@@ -42,3 +46,4 @@ class PlanRequest:
     # In micro-USD; a level that is not named keeps the cap that the gateway's mode has by itself.
     caps: tuple[tuple[CapLevel, int], ...] = ()
     live: LiveRequest | None = None
+    commands: tuple[CommandAgent, ...] = ()

@@ -10,9 +10,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from orchestrator.agents.registry import driver_for, is_packaged, speech_of
+from orchestrator.agents.registry import AGENTS, driver_for, is_packaged, speech_of, speeches_of
 from orchestrator.core.canonical import sha256_hex
 from orchestrator.core.errors import DocumentError, UsageError, unknown_name
+from orchestrator.model.agents import CommandAgent
 from orchestrator.model.condition import Condition, ConditionRegistry
 from orchestrator.model.gateway import AnyGatewayPin
 from orchestrator.model.plan import (
@@ -34,7 +35,7 @@ from orchestrator.pipeline.parity import parity_of
 from orchestrator.pipeline.toolchain import toolchain
 from orchestrator.pipeline.traffic import gateway_pin, with_caps
 from orchestrator.pipeline.validate.run import check_valid, read_report
-from orchestrator.sandbox.agents import identity_of
+from orchestrator.sandbox.agents import identity_of, recipe_bytes
 from orchestrator.sandbox.harden import profile_sha256
 from orchestrator.sources.loader import (
     LoadedTask,
@@ -126,9 +127,9 @@ def _gateway(request: PlanRequest, chosen: Chosen, fixtures: Path) -> AnyGateway
     if request.live is not None:
         pin = live_pin(request, tasks=len(chosen.tasks), conditions=len(chosen.conditions))
         return with_caps(pin, request.caps)
-    asking = tuple(agent.name for agent in chosen.agents if agent.model)
-    if asking:
-        return with_caps(gateway_pin(fixtures, chosen.tasks, asking), request.caps)
+    speeches = speeches_of(chosen.agents)
+    if speeches:
+        return with_caps(gateway_pin(fixtures, chosen.tasks, speeches), request.caps)
     if request.caps:
         raise UsageError(
             "caps-without-a-model",
@@ -257,15 +258,39 @@ def _agents(request: PlanRequest, images: Path) -> tuple[AgentPin, ...]:
             AgentPin(
                 name=name,
                 kind="live_model" if live else "scripted_model" if speech else "scripted",
-                program_sha256=identity.program_sha256
-                if identity
-                else sha256_hex(program.read_bytes()),
+                program_sha256=sha256_hex(
+                    recipe_bytes(images, name) if identity else program.read_bytes()
+                ),
                 model=(request.model if live else speech.model) if speech else None,
                 reasoning_effort=request.reasoning_effort if live else None,
                 identity=identity,
             )
         )
-    return tuple(pins)
+    return (*pins, *(_described(command, images) for command in request.commands))
+
+
+def _described(command: CommandAgent, images: Path) -> AgentPin:
+    """Returns the pin of an agent that a file describes.
+
+    Raises:
+        UsageError: it takes the name of an agent of ours.
+        EnvironmentMissing: it names a layer that has no recipe.
+    """
+    if command.agent in AGENTS:
+        raise UsageError(
+            "agent-name-taken",
+            f"expected a name of its own for the described agent, found {command.agent}",
+            hint="choose another name in its file",
+        )
+    identity = identity_of(images, command.layer) if command.layer else None
+    return AgentPin(
+        name=command.agent,
+        kind="scripted_model",
+        program_sha256=command.digest_sha256(),
+        model=command.model,
+        identity=identity,
+        command=command,
+    )
 
 
 def _curated_pin(fixtures: Path, task: LoadedTask) -> CuratedPin:
@@ -307,6 +332,11 @@ def _task_pin(task: LoadedTask, image_pins: ImagePins, validation: str | None) -
     )
 
 
+def _layer_of(agent: AgentPin) -> str:
+    layer = agent.command.layer if agent.command else None
+    return layer or agent.name
+
+
 def _with_agents(
     task: LoadedTask,
     task_pin: TaskPin,
@@ -315,7 +345,7 @@ def _with_agents(
 ) -> TaskPin:
     """Adds the images of agents that have a layer of their own."""
     own = tuple(
-        AgentImage(agent=agent.name, image=agent_pins(task, agent.name))
+        AgentImage(agent=agent.name, image=agent_pins(task, _layer_of(agent)))
         for agent in agents
         if agent.identity is not None and agent_pins is not None
     )

@@ -7,6 +7,7 @@ that it is not. The record (plan, ledger, present blobs) is only read.
 from __future__ import annotations
 
 import shutil
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -40,6 +41,7 @@ from orchestrator.pipeline.dossier import (
     read_dossier,
 )
 from orchestrator.pipeline.memory_audits import audits_of
+from orchestrator.sandbox.agents import recipe_bytes
 from orchestrator.sources.loader import load_curated, load_task
 
 
@@ -165,6 +167,7 @@ def store_inputs(plan: Plan, blobs: BlobStore, inputs: Inputs) -> dict[str, Key]
         stored |= {blobs.put(found.text.encode()), blobs.put(found.log.canonical())}
     for program in ("chat.py", "scripted.py"):
         stored.add(blobs.put((inputs.images / "agent" / program).read_bytes()))
+    stored |= {blobs.put(data) for data in _agents(plan, inputs.images)}
     absent = plan_inputs(plan) - stored
     if absent:
         raise IntegrityError(
@@ -173,6 +176,15 @@ def store_inputs(plan: Plan, blobs: BlobStore, inputs: Inputs) -> dict[str, Key]
             hint="restore the fixtures that the plan was made from, then run `memtrial seal`",
         )
     return keys
+
+
+def _agents(plan: Plan, images: Path) -> Iterator[bytes]:
+    """Yields what pins agents that are no program of ours: a description, or the recipe of a layer."""
+    for agent in plan.agents:
+        if agent.command is not None:
+            yield agent.command.canonical()
+        elif agent.identity is not None:
+            yield recipe_bytes(images, agent.name)
 
 
 def _optional(path: Path) -> bytes | None:

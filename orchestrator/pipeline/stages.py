@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from orchestrator.agents.own_usage import own_usage
-from orchestrator.agents.registry import driver_for
+from orchestrator.agents.registry import driver_of
 from orchestrator.core.canonical import sha256_hex
 from orchestrator.core.errors import Inadmissible, IntegrityError, Misconduct
 from orchestrator.gateway.recorded import RecordedCall
@@ -211,7 +211,7 @@ def inject(bench: Bench, remembered: Remembered) -> Injection:
 
 def launch_of(bench: Bench, injection: Injection) -> Launch:
     """Returns what the agent is given: the joined prompt, and the trial's own canary."""
-    driver = bench.driver or driver_for(bench.trial.agent)
+    driver = bench.driver or driver_of(bench.plan.agent(bench.trial.agent))
     prompt = final_prompt(injection, bench.task.brief.prompt)
     launch = driver.launch(prompt, bench.task.rehearsal, agent_access(bench))
     return isolation.marked(launch, bench.guard.canary(bench.trial.key))

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
 
 from orchestrator.agents.chat import CHAT_AGENT
-from orchestrator.agents.registry import speech_of
+from orchestrator.agents.registry import speech_of, speeches_of
 from orchestrator.agents.speech import Speech
 from orchestrator.attest import layout
 from orchestrator.core.errors import BudgetExhausted, IntegrityError
@@ -55,14 +55,17 @@ def load_prices(fixtures: Path) -> PriceTable:
     return PriceTable.parse(data, where=PRICES)
 
 
-def script_of(tasks: tuple[LoadedTask, ...], agents: tuple[str, ...] = (CHAT_AGENT,)) -> Script:
+def script_of(
+    tasks: tuple[LoadedTask, ...], speeches: Mapping[str, Speech] | None = None
+) -> Script:
     """Returns the scripted model of a task set: it acts on the facts if they stand in what it was sent.
 
     Args:
         tasks: the tasks; their rehearsals hold the answers.
-        agents: the agents that ask; each is spoken to under its own model id, by its own tool.
+        speeches: how each agent that asks is spoken to, by name; by default the chat agent alone.
     """
-    speeches = {agent: speech for agent in agents if (speech := speech_of(agent)) is not None}
+    chat = speech_of(CHAT_AGENT)
+    speeches = ({CHAT_AGENT: chat} if chat else {}) if speeches is None else speeches
     # The chat agent takes any model id, so its scenarios come last.
     order = sorted(speeches, key=lambda agent: (agent == CHAT_AGENT, agent))
     return Script(
@@ -108,10 +111,10 @@ def _command(speech: Speech, command: str) -> ScriptedCall:
     return ScriptedCall(name=speech.tool, arguments=json.dumps({speech.argument: command}))
 
 
-def scripted_prices(table: PriceTable, agents: tuple[str, ...]) -> PriceTable:
+def scripted_prices(table: PriceTable, speeches: Iterable[Speech]) -> PriceTable:
     """Returns the price table with the scripted model's price under every id that it goes by."""
     price = table.find(SCRIPTED_MODEL)
-    named = {speech.model for agent in agents if (speech := speech_of(agent)) is not None}
+    named = {speech.model: speech for speech in speeches}
     missing = sorted(name for name in named if table.find(name) is None)
     if price is None or not missing:
         return table
@@ -120,14 +123,14 @@ def scripted_prices(table: PriceTable, agents: tuple[str, ...]) -> PriceTable:
 
 
 def gateway_pin(
-    fixtures: Path, tasks: tuple[LoadedTask, ...], agents: tuple[str, ...] = (CHAT_AGENT,)
+    fixtures: Path, tasks: tuple[LoadedTask, ...], speeches: Mapping[str, Speech]
 ) -> GatewayPin:
     """Returns the gateway's part of a plan with a scripted model."""
     return GatewayPin(
         mode="scripted",
         model=SCRIPTED_MODEL,
-        script_sha256=script_of(tasks, agents).digest_sha256(),
-        prices=scripted_prices(load_prices(fixtures), agents),
+        script_sha256=script_of(tasks, speeches).digest_sha256(),
+        prices=scripted_prices(load_prices(fixtures), speeches.values()),
         caps=SCRIPTED_CAPS,
     )
 
@@ -193,8 +196,7 @@ def _setup(
             home=str(local_home()),
             run_id=folder.name,
         )
-    asking = tuple(agent.name for agent in plan.agents if agent.model)
-    script = script_of(tasks, asking) if isinstance(pin, GatewayPin) else None
+    script = script_of(tasks, speeches_of(plan.agents)) if isinstance(pin, GatewayPin) else None
     if isinstance(pin, GatewayPin) and script and script.digest_sha256() != pin.script_sha256:
         raise IntegrityError(
             "script-changed",

@@ -30,6 +30,17 @@ def read_agent_recipe(images: Path, name: str) -> AgentRecipe:
     Raises:
         EnvironmentMissing: there is none, so this installation cannot make its image.
     """
+    return AgentRecipe.parse(
+        recipe_bytes(images, name), where=f"images/{FOLDER}/{name}/recipe.json"
+    )
+
+
+def recipe_bytes(images: Path, name: str) -> bytes:
+    """Returns the bytes of an agent's recipe: they pin every file of its layer.
+
+    Raises:
+        EnvironmentMissing: there is none, so this installation cannot make its image.
+    """
     path = images / FOLDER / name / "recipe.json"
     if not path.is_file():
         raise EnvironmentMissing(
@@ -37,7 +48,7 @@ def read_agent_recipe(images: Path, name: str) -> AgentRecipe:
             f"expected a recipe of agent {name} in images/{FOLDER}/{name}, found none",
             hint="restore it, or choose another agent",
         )
-    return AgentRecipe.parse(path.read_bytes(), where=f"images/{FOLDER}/{name}/{path.name}")
+    return path.read_bytes()
 
 
 def agent_recipe_sha256(images: Path, name: str) -> str:

@@ -112,3 +112,10 @@ def read_lines(agent: str, output: bytes, exit_code: int | None) -> Transcript:
         exit_code=exit_code,
         usage=None,
     )
+
+
+def read_nothing(agent: str, output: bytes, exit_code: int | None) -> Transcript:
+    """Returns the empty transcript of an agent whose output is for people."""
+    return read_lines(agent, b"", exit_code).model_copy(
+        update={"format": "none", "broken": len(output.splitlines())}
+    )

@@ -11,23 +11,37 @@ from orchestrator.agents.codex import CODEX
 from orchestrator.agents.mini import MINI
 from orchestrator.agents.transcripts.claude import read_claude
 from orchestrator.agents.transcripts.codex import read_codex
-from orchestrator.agents.transcripts.mini import read_lines, read_mini
-from orchestrator.model.transcript import ReaderMetrics, Transcript, TranscriptEvent
+from orchestrator.agents.transcripts.mini import read_lines, read_mini, read_nothing
+from orchestrator.model.transcript import (
+    ReaderMetrics,
+    Transcript,
+    TranscriptEvent,
+    TranscriptFormat,
+)
 
 Reader = Callable[[str, bytes, int | None], Transcript]
-READERS: dict[str, Reader] = {
-    CHAT_AGENT: read_lines,
-    CLAUDE_CODE: read_claude,
-    CODEX: read_codex,
-    MINI: read_mini,
+READERS: dict[TranscriptFormat, Reader] = {
+    "claude-stream-json": read_claude,
+    "codex-json": read_codex,
+    "lines": read_lines,
+    "mini-trajectory": read_mini,
+    "none": read_nothing,
+}
+FORMATS: dict[str, TranscriptFormat] = {
+    CHAT_AGENT: "lines",
+    CLAUDE_CODE: "claude-stream-json",
+    CODEX: "codex-json",
+    MINI: "mini-trajectory",
 }
 # As orchestrator.memory.compile renders it; an id is a Slug.
 _CITED = re.compile(r"\[mem:([a-z0-9][a-z0-9._-]{0,79})\]")
 
 
-def transcript_of(agent: str, output: bytes, exit_code: int | None) -> Transcript:
-    """Returns the transcript of an agent's output, by its own format or line by line."""
-    return READERS.get(agent, read_lines)(agent, output, exit_code)
+def transcript_of(
+    agent: str, output: bytes, exit_code: int | None, *, events: TranscriptFormat | None = None
+) -> Transcript:
+    """Returns the transcript of an agent's output, by the given format, its own, or line by line."""
+    return READERS[events or FORMATS.get(agent, "lines")](agent, output, exit_code)
 
 
 def metrics_of(

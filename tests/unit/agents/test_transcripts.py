@@ -9,7 +9,7 @@ import pytest
 from orchestrator.agents.mini import MARK
 from orchestrator.agents.transcripts.atif import to_atif
 from orchestrator.agents.transcripts.building import MAX_EVENTS, MAX_TEXT_CHARS, paths_of_command
-from orchestrator.agents.transcripts.reading import READERS, metrics_of, transcript_of
+from orchestrator.agents.transcripts.reading import FORMATS, metrics_of, transcript_of
 
 
 def lines(*events: object) -> bytes:
@@ -70,7 +70,7 @@ def test_usage_classes_stay_disjoint():
     assert (usage.input, usage.cache_read, usage.output) == (5, 2, 2)
 
 
-@pytest.mark.parametrize("agent", READERS)
+@pytest.mark.parametrize("agent", FORMATS)
 @pytest.mark.parametrize(
     "output",
     [

@@ -7,10 +7,12 @@ import json
 import pytest
 
 from orchestrator.agents.registry import PACKAGED_AGENTS, speech_of
-from orchestrator.core.places import fixtures_root
+from orchestrator.core.canonical import sha256_hex
+from orchestrator.core.places import fixtures_root, images_root
 from orchestrator.model.plan import AgentImage, ImagePin
 from orchestrator.pipeline.fits import request_of
 from orchestrator.pipeline.traffic import script_of
+from orchestrator.sandbox.agents import recipe_bytes
 from orchestrator.sources.loader import load_task
 
 TASK = "depotfeed-returns"
@@ -22,7 +24,7 @@ def test_the_identity_of_a_packaged_agent_is_in_the_plan(make_plan):
     for name in PACKAGED_AGENTS:
         pin = plan.agent(name)
         assert pin.identity is not None
-        assert pin.program_sha256 == pin.identity.program_sha256
+        assert pin.program_sha256 == sha256_hex(recipe_bytes(images_root(), name))
         assert (pin.kind, plan.diagnostic) == ("scripted_model", True)
     assert plan.agent("oracle").identity is None
 
@@ -38,7 +40,8 @@ def test_every_model_id_has_a_price_and_an_ordinary_plan_has_no_more_prices(make
 
 
 def test_the_script_speaks_to_each_agent_by_its_own_tool():
-    script = script_of((load_task(fixtures_root(), TASK),), PACKAGED_AGENTS)
+    speeches = {name: s for name in PACKAGED_AGENTS if (s := speech_of(name))}
+    script = script_of((load_task(fixtures_root(), TASK),), speeches)
     for name in PACKAGED_AGENTS:
         speech = speech_of(name)
         assert speech is not None
