@@ -18,6 +18,7 @@ SPEECH = Speech(model="claude-sonnet-5-5", api="messages", tool="Bash", argument
 PROGRAM = "/opt/memtrial/agents/claude-code/claude"
 OFF = (
     "CLAUDE_CODE_DISABLE_AUTO_MEMORY",
+    "CLAUDE_CODE_DISABLE_CLAUDE_MDS",
     "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC",
     "DISABLE_AUTOUPDATER",
     "DISABLE_ERROR_REPORTING",
