@@ -1,6 +1,6 @@
 # Thin targets: each calls one command. `make` alone prints this list.
 .DEFAULT_GOAL := help
-.PHONY: help setup engine images smoke test lint check pack proof-languages bench clean schemas wheel proof-leakscan proof-evidence proof-interop proof-pythons bench-gateway fuzz-gateway proof-hostile-neighbours proof-tasks proof-reference proof-attribution proof-ladder official proof-trust agents-smoke
+.PHONY: help setup engine images smoke test lint check pack proof-languages bench clean schemas wheel proof-leakscan proof-evidence proof-interop proof-pythons bench-gateway fuzz-gateway proof-hostile-neighbours proof-tasks proof-reference proof-attribution proof-ladder official proof-trust agents-smoke proof-agents
 MEMTRIAL := .venv/bin/memtrial
 PYTHON_VENV := .venv/bin/python
 export PYTHONDONTWRITEBYTECODE := 1
@@ -76,6 +76,11 @@ proof-trust: setup ## Prove the gate: time of a validation, racing nonces, every
 
 agents-smoke: setup ## Have Codex, Claude Code and mini-swe-agent solve a task in containers (scripted model; fetches them once)
 	@$(MEMTRIAL) agents smoke
+
+proof-agents: setup ## Prove agents: faults, canaries, replay of each in real containers (half an hour); writes results/proofs
+	@$(PYTHON_VENV) -m bench.agentcanaries
+	@$(PYTHON_VENV) -m bench.agentfaults
+	@$(PYTHON_VENV) -m pytest -q tests/docker/test_agents.py
 
 proof-hostile-neighbours: setup ## Prove that hostile trials change no verdict beside them; writes results/proofs
 	@$(PYTHON_VENV) bench/neighbours.py

@@ -1,0 +1,87 @@
+"""Promise: packaged agents solve a task in hardened containers exactly if memory reaches them, and replay to the same."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from orchestrator.agents.registry import PACKAGED_AGENTS
+from orchestrator.gateway.bodies import BodyPack
+from orchestrator.gateway.log import GENESIS_SHA256, read_lines
+from orchestrator.model.exchange import Exchange, TrafficLine
+from orchestrator.pipeline.agentsmoke import TASK, WITH, report_of
+from tests.docker.conftest import ours
+from tests.docker.test_runs import memtrial
+
+pytestmark = [pytest.mark.docker, pytest.mark.proof]
+CHANGED = (b"depotfeed", b"depotfeeb")
+
+
+@pytest.fixture(scope="module", params=PACKAGED_AGENTS)
+def solved(request, tmp_path_factory, client):
+    """One trial with curated memory; gives results folder, run folder and the agent's name."""
+    results = tmp_path_factory.mktemp("results")
+    path = results / "plan.json"
+    before = ours(client)
+    words = ("--agent", request.param, "--task", TASK, "--condition", WITH, "--out", str(path))
+    made = memtrial("plan", *words, results=results)
+    assert made.returncode == 0, made.stderr
+    finished = memtrial("run", str(path), results=results)
+    assert finished.returncode == 0, finished.stderr
+    assert ours(client) == before
+    return results, (results / "latest").resolve(), request.param
+
+
+def test_the_agent_solves_the_task_and_its_memory_is_proven(solved):
+    report = report_of(solved[1])
+    (row,) = report.rows
+    assert (row.wrong, report.sound) == ((), True)
+    assert (row.resolved, row.proof, row.lookups) == (True, "shown", ())
+
+
+def test_every_document_of_the_run_verifies_for_a_stranger(solved):
+    results, run, _ = solved
+    finished = memtrial("verify", run.name, results=results)
+    assert finished.returncode == 0, finished.stderr
+
+
+def test_it_replays_in_fresh_containers_and_a_changed_byte_is_divergent(solved):
+    results, run, _ = solved
+    finished = memtrial("replay", run.name, "--json", results=results)
+    assert finished.returncode == 0, finished.stderr
+    again = json.loads(finished.stdout)
+    assert again["same"]
+    assert diff_of(results / again["replayed_run"]) == diff_of(run)
+    change_one_byte(run / "gateway")
+    finished = memtrial("replay", run.name, results=results)
+    assert finished.returncode == 1, finished.stderr
+    assert "LEFT ITS RECORDING at call 0 of " in finished.stdout
+
+
+def diff_of(run: Path) -> str:
+    lines = (run / "ledger.jsonl").read_bytes().split(b"\n")
+    bodies = [json.loads(line)["body"] for line in lines if b'"stage":"harvest"' in line]
+    return next(a["sha256"] for body in bodies for a in body["artifacts"] if a["name"] == "diff")
+
+
+def change_one_byte(record: Path) -> None:
+    """Changes one byte of the first recorded request and makes the record's chain whole again."""
+    pack = BodyPack(record / "bodies.pack", write=True)
+    lines: list[bytes] = []
+    head = GENESIS_SHA256
+    done = False
+    for line in read_lines(record / "traffic.jsonl", TrafficLine)[0]:
+        body = line.body
+        if isinstance(body, Exchange) and body.ordinal == 0 and not done:
+            raw = pack.get(body.request)
+            assert CHANGED[0] in raw
+            body = body.model_copy(update={"request": pack.put(raw.replace(*CHANGED, 1))})
+            done = True
+        made = TrafficLine(seq=len(lines), prev_sha256=head, body=body)
+        lines.append(made.canonical())
+        head = made.digest_sha256()
+    pack.sync()
+    pack.close()
+    (record / "traffic.jsonl").write_bytes(b"".join(line + b"\n" for line in lines))
