@@ -53,6 +53,7 @@ class Expected:
         text: exactly what memory adds; empty in an arm without memory.
         prompt: the task's own prompt, without memory.
         servers: whether the arm declares tool servers.
+        steering: files of the checkout that steer agents, each with the lines that tell it.
     """
 
     trial: str
@@ -62,6 +63,7 @@ class Expected:
     text: str
     prompt: str
     servers: bool = False
+    steering: tuple[tuple[str, tuple[str, ...]], ...] = ()
 
 
 def strings(body: dict[str, object]) -> Iterator[tuple[str, str]]:
@@ -176,6 +178,7 @@ def prove(calls: Sequence[RecordedCall], expected: Expected) -> InjectionProof:
         tool_lists=tuple(lists),
         calls=tuple(proven),
         foreign=tuple(foreign),
+        steering=tuple(path for path, _ in expected.steering),
     )
 
 
@@ -211,6 +214,11 @@ def _foreign(
             Foreign(ordinal=ordinal, pointer=pointer, sign=sign.strip())
             for sign in SIGNS
             if sign in rest
+        )
+        yield from (
+            Foreign(ordinal=ordinal, pointer=pointer, sign=f"file {path}")
+            for path, lines in expected.steering
+            if any(line in rest for line in lines)
         )
     if not expected.servers:
         yield from (

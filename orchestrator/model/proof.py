@@ -53,6 +53,7 @@ class InjectionProof(Document):
     `absent`: the arm declares none and no sign of any was seen. `no_call`: the agent never asked a model,
     which is its own affair. `unprompted`: it asked, and no call carried the task. `lost`: a main call
     lacked the bytes, or had them more than once. `foreign`: there was memory that nobody declared.
+    `steering` names the checkout's files that steer agents; a line of one in a request is foreign.
     """
 
     trial: Text
@@ -66,6 +67,7 @@ class InjectionProof(Document):
     tool_lists: tuple[tuple[str, ...], ...]
     calls: tuple[ProvenCall, ...]
     foreign: tuple[Foreign, ...]
+    steering: tuple[Text, ...] = ()
 
     @property
     def holds(self) -> bool:

@@ -78,6 +78,7 @@ def look_at_calls(bench: Bench, journal: Journal, injection: Injection) -> None:
         channel=injection.channel,
         text=framed(injection.text),
         prompt=bench.task.brief.prompt,
+        steering=bench.steering,
     )
     bench.proof = prove(bench.calls, expected)
     journal.keep("injection-proof", bench.proof.canonical())

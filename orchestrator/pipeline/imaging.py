@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from orchestrator.core.files import write_atomic
 from orchestrator.core.places import cache_root, fixtures_root, images_root, local_lock_path
+from orchestrator.model.plan import Plan
 from orchestrator.sandbox.adapter import EngineClient
 from orchestrator.sandbox.agents import agent_layer
 from orchestrator.sandbox.base import Base, ensure_base, read_lock
@@ -29,7 +30,8 @@ from orchestrator.sandbox.toolchain import Maker, Supplies
 from orchestrator.sources.agents import agent_files
 from orchestrator.sources.checkout import materialise, repository_entries
 from orchestrator.sources.fetch import PinnedFile, fetch
-from orchestrator.sources.loader import LoadedTask, check_against_checkout
+from orchestrator.sources.loader import LoadedTask, check_against_checkout, load_task
+from orchestrator.sources.steering import steering_files, telling_lines
 from orchestrator.sources.supplies import package_files
 
 Say = Callable[[str], None]
@@ -99,6 +101,19 @@ def layer_of_agent(name: str, say: Say) -> Layer:
     """
     cache = cache_root()
     return agent_layer(images_root(), cache, name, lambda recipe: agent_files(recipe, cache), say)
+
+
+def steering_of(plan: Plan) -> dict[str, tuple[tuple[str, tuple[str, ...]], ...]]:
+    """Returns the files of each task's checkout that steer agents, with the lines that tell them."""
+    found = {}
+    for pin in plan.tasks:
+        task = load_task(fixtures_root(), pin.digests.id)
+        checkout = materialise(
+            task.source, fixtures=task.root or fixtures_root(), cache=cache_root()
+        )
+        files = steering_files(checkout.entries)
+        found[pin.digests.id] = tuple((file.path, telling_lines(file.data)) for file in files)
+    return found
 
 
 def languages_of(tasks: Iterable[LoadedTask]) -> tuple[str, ...]:

@@ -29,6 +29,7 @@ from orchestrator.pipeline.imaging import (
     languages_of,
     layer_of_agent,
     shared_images,
+    steering_of,
     write_lock,
 )
 from orchestrator.pipeline.live import approval_for, check_resumable
@@ -164,6 +165,7 @@ class _Benches:
         record: Path | None,
     ) -> None:
         self._record = record
+        self._steering = {} if record is None else steering_of(plan)
         self._gateway = gateway
         fixtures = fixtures_root()
         self._plan = plan
@@ -193,6 +195,7 @@ class _Benches:
             guard=self._guards.of(self._plan.pin_of(trial)),
             gateway=self._gateway,
             record=self._record,
+            steering=self._steering.get(trial.task_id, ()),
         )
 
 

@@ -76,6 +76,7 @@ class Bench:
     gateway_place: GatewayPlace | None = field(default=None)
     traffic: Traffic | None = field(default=None)
     record: Path | None = field(default=None)
+    steering: tuple[tuple[str, tuple[str, ...]], ...] = ()
     calls: tuple[RecordedCall, ...] = field(default=())
     proof: InjectionProof | None = field(default=None)
 

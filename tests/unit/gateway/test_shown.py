@@ -178,3 +178,12 @@ def test_tools_of_a_namespace_are_named_with_it():
         "tools": [TOOL, {"type": "namespace", "name": "mcp__mem", "tools": [{"name": "recall"}]}]
     }
     assert tools_of(body) == ("bash", "mcp__mem.recall")
+
+
+def test_a_line_of_a_file_that_steers_agents_is_foreign_and_its_name_alone_is_none():
+    line = "Always answer in halves, as the team decided."
+    told = Expected("t", 1, "none", "prompt_prefix", "", PROMPT, False, (("CLAUDE.md", (line,)),))
+    quiet = prove([call(0, chat(("system", "There may be a CLAUDE.md."), ("user", PROMPT)))], told)
+    assert (quiet.result, quiet.steering) == ("absent", ("CLAUDE.md",))
+    heard = prove([call(0, chat(("system", f"# Notes\n{line}\n"), ("user", PROMPT)))], told)
+    assert (heard.result, heard.foreign[0].sign) == ("foreign", "file CLAUDE.md")
