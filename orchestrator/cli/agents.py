@@ -56,11 +56,12 @@ def _list(arguments: argparse.Namespace) -> int:
     if arguments.json:
         render.document({"agents": found})
         return 0
-    for item in found:
-        identity = item["identity"]
-        package = identity["package"] if isinstance(identity, dict) else None
-        said = f"{package['name']} {package['version']}" if package else "part of memtrial"
-        render.row(f"{item['agent']:<16} {said} {item['licence'] or ''}".rstrip())
+    for name in AGENTS:
+        recipe = read_agent_recipe(images_root(), name) if is_packaged(name) else None
+        said = "part of memtrial"
+        if recipe is not None:
+            said = f"{recipe.package.name} {recipe.package.version} ({recipe.licence})"
+        render.row(f"{name:<16} {said}")
     render.text("next: memtrial agents check codex")
     return 0
 

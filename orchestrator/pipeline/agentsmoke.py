@@ -6,13 +6,15 @@ An ordinary plan and an ordinary run; afterwards its record is held against what
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TypeVar
 
 from orchestrator.ledger.blobs import BlobStore
 from orchestrator.ledger.chain import read_entries
 from orchestrator.ledger.history import AttemptRecord, replay
 from orchestrator.model.agentreport import AgentRow, AgentsReport
+from orchestrator.model.base import Document
 from orchestrator.model.gateway import Traffic
-from orchestrator.model.plan import Plan, Trial
+from orchestrator.model.plan import Trial
 from orchestrator.model.proof import InjectionProof
 from orchestrator.model.record import Stage
 from orchestrator.model.transcript import Transcript
@@ -25,6 +27,7 @@ from orchestrator.pipeline.watch import Watch
 TASK = "depotfeed-returns"
 WITHOUT, WITH = "no_memory", "curated_file_budgeted"
 MAX_DOCUMENT_BYTES = 64 * 1024 * 1024
+D = TypeVar("D", bound=Document)
 
 
 def smoke_agents(
@@ -52,7 +55,7 @@ def report_of(folder: Path) -> AgentsReport:
     for trial in sorted(plan.trials, key=lambda t: (t.agent, t.condition_id != WITHOUT, t.seq)):
         attempts = record.trial(trial.key).attempts
         if attempts:
-            rows.append(_row(plan, trial, attempts[-1], blobs))
+            rows.append(_row(trial, attempts[-1], blobs))
     return AgentsReport(
         run_id=folder.name,
         task_id=plan.tasks[0].digests.id,
@@ -61,20 +64,19 @@ def report_of(folder: Path) -> AgentsReport:
     )
 
 
-def _artifact(attempt: AttemptRecord, blobs: BlobStore, name: str) -> bytes | None:
+def _parsed(attempt: AttemptRecord, blobs: BlobStore, name: str, kind: type[D]) -> D | None:
+    """Returns a document of the act stage, or None if it was not kept."""
     done = attempt.stages.get(Stage.ACT)
     found = [item.sha256 for item in done.artifacts if item.name == name] if done else []
-    return blobs.get(found[0]) if found else None
+    if not found:
+        return None
+    return kind.parse(blobs.get(found[0]), where=name, max_bytes=MAX_DOCUMENT_BYTES)
 
 
-def _row(plan: Plan, trial: Trial, attempt: AttemptRecord, blobs: BlobStore) -> AgentRow:
-    raw = {name: _artifact(attempt, blobs, name) for name in ("traffic", "injection-proof", "transcript")}  # fmt: skip
-    traffic, proof, transcript = (
-        None if data is None else kind.parse(data, where=name, max_bytes=MAX_DOCUMENT_BYTES)
-        for (name, data), kind in zip(
-            raw.items(), (Traffic, InjectionProof, Transcript), strict=True
-        )
-    )
+def _row(trial: Trial, attempt: AttemptRecord, blobs: BlobStore) -> AgentRow:
+    traffic = _parsed(attempt, blobs, "traffic", Traffic)
+    proof = _parsed(attempt, blobs, "injection-proof", InjectionProof)
+    transcript = _parsed(attempt, blobs, "transcript", Transcript)
     ended, acted = attempt.ended, attempt.stages.get(Stage.ACT)
     verdict = None
     if ended is not None and ended.verdict_sha256 is not None:
@@ -85,15 +87,14 @@ def _row(plan: Plan, trial: Trial, attempt: AttemptRecord, blobs: BlobStore) -> 
         condition_id=trial.condition_id,
         outcome=ended.outcome.value if ended else "unfinished",
         resolved=verdict.resolved if verdict else None,
-        calls=sum(role.calls for role in traffic.roles) if isinstance(traffic, Traffic) else 0,
-        proof=proof.result if isinstance(proof, InjectionProof) else None,
-        lookups=traffic.lookups if isinstance(traffic, Traffic) else (),
+        calls=sum(role.calls for role in traffic.roles) if traffic else 0,
+        proof=proof.result if proof else None,
+        lookups=traffic.lookups if traffic else (),
         wall_ms=acted.wall_ms if acted else 0,
         memory_peak_bytes=resources.memory_peak_bytes if resources else None,
-        turns=transcript.turns if isinstance(transcript, Transcript) else None,
+        turns=transcript.turns if transcript else None,
         wrong=(),
     )
-    del plan
     return row.model_copy(update={"wrong": wrong_with(row)})
 
 

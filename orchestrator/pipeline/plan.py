@@ -76,15 +76,13 @@ def build_plan(
 
     Raises:
         UsageError: an unknown task, condition or agent, or a phase that this plan cannot have.
-        DocumentError: a fixture is invalid; curated files are checked here, before any run.
+        DocumentError: a fixture is invalid.
     """
     chosen = choose(request, fixtures=fixtures, images=images)
     tasks, conditions, agents = chosen.tasks, chosen.conditions, chosen.agents
     gateway = _gateway(request, chosen, fixtures)
-    pins = tuple(
-        _with_agents(task, pin, agents, agent_pins)
-        for task, pin in zip(tasks, _task_pins(request, fixtures, tasks, image_pins), strict=True)
-    )
+    pins = _task_pins(request, fixtures, tasks, image_pins)
+    pins = _with_agents(pins, tasks, agents, agent_pins)
     made_by = source or source_state()
     return Plan(
         suite=request.suite,
@@ -125,11 +123,11 @@ class Chosen:
 def _gateway(request: PlanRequest, chosen: Chosen, fixtures: Path) -> AnyGatewayPin | None:
     """Returns the gateway's part of the plan, if an agent asks a model."""
     if request.live is not None:
-        pin = live_pin(request, tasks=len(chosen.tasks), conditions=len(chosen.conditions))
+        live = live_pin(request, tasks=len(chosen.tasks), conditions=len(chosen.conditions))
+        return with_caps(live, request.caps)
+    pin = gateway_pin(fixtures, chosen.tasks, speeches_of(chosen.agents))
+    if pin is not None:
         return with_caps(pin, request.caps)
-    speeches = speeches_of(chosen.agents)
-    if speeches:
-        return with_caps(gateway_pin(fixtures, chosen.tasks, speeches), request.caps)
     if request.caps:
         raise UsageError(
             "caps-without-a-model",
@@ -338,18 +336,26 @@ def _layer_of(agent: AgentPin) -> str:
 
 
 def _with_agents(
-    task: LoadedTask,
-    task_pin: TaskPin,
+    pins: tuple[TaskPin, ...],
+    tasks: tuple[LoadedTask, ...],
     agents: tuple[AgentPin, ...],
     agent_pins: AgentPins | None,
-) -> TaskPin:
+) -> tuple[TaskPin, ...]:
     """Adds the images of agents that have a layer of their own."""
-    own = tuple(
-        AgentImage(agent=agent.name, image=agent_pins(task, _layer_of(agent)))
-        for agent in agents
-        if agent.identity is not None and agent_pins is not None
+    if agent_pins is None:
+        return pins
+    packaged = [agent for agent in agents if agent.identity is not None]
+    return tuple(
+        task_pin.model_copy(
+            update={
+                "agent_images": tuple(
+                    AgentImage(agent=agent.name, image=agent_pins(task, _layer_of(agent)))
+                    for agent in packaged
+                )
+            }
+        )
+        for task_pin, task in zip(pins, tasks, strict=True)
     )
-    return task_pin.model_copy(update={"agent_images": own})
 
 
 def _trials(

@@ -20,14 +20,12 @@ from orchestrator.core.words import counted
 from orchestrator.memory.tokens import TokenCounter
 from orchestrator.model.gateway import CassetteUse
 from orchestrator.model.outcome import Outcome
-from orchestrator.model.plan import ImagePin, Plan, Trial
+from orchestrator.model.plan import Plan, Trial
 from orchestrator.pipeline.boxes import boxes_of
 from orchestrator.pipeline.fits import check_fits
 from orchestrator.pipeline.guards import Guards, examine_images, host_canary
 from orchestrator.pipeline.imaging import (
-    Shared,
     languages_of,
-    layer_of_agent,
     shared_images,
     steering_of,
     write_lock,
@@ -36,6 +34,7 @@ from orchestrator.pipeline.live import approval_for, check_resumable
 from orchestrator.pipeline.memory import adapter_of, check_available
 from orchestrator.pipeline.options import PlanRequest
 from orchestrator.pipeline.plan import build_plan, choose
+from orchestrator.pipeline.planimages import PlanImages
 from orchestrator.pipeline.ready import ready_for_images, ready_to_run
 from orchestrator.pipeline.run import Run, TrialEnd, pending_of, recorded_plan
 from orchestrator.pipeline.stages import Bench
@@ -44,11 +43,10 @@ from orchestrator.pipeline.traffic import gateway_of
 from orchestrator.pipeline.watch import Watch
 from orchestrator.protocols import ModelGateway, Sandbox
 from orchestrator.sandbox.adapter import DockerSandbox, EngineClient
-from orchestrator.sandbox.agents import with_agent
 from orchestrator.sandbox.containers import EngineFault
 from orchestrator.sandbox.engine import connect, describe, ensure_engine
 from orchestrator.sandbox.identity import installation_id
-from orchestrator.sandbox.images import ensure_loaded, pin
+from orchestrator.sandbox.images import ensure_loaded
 from orchestrator.sandbox.layers import ImageSpec
 from orchestrator.sandbox.reaper import objects_line, reap
 from orchestrator.sandbox.runtimes import require_runtime
@@ -108,41 +106,17 @@ def make_plan(
     if client is not None:
         require_runtime(client.info(), request.runtime)
         ready_for_images(client)
-    official = request.phase == "official"
-    shared: dict[str, Shared] = {}
-
-    agents: list[tuple[LoadedTask, ImageSpec]] = []
-
-    def image_pins(task: LoadedTask) -> tuple[ImagePin, ImagePin]:
-        languages = languages_of([task])
-        name = languages[0] if languages else "python"
-        if name not in shared:
-            shared[name] = shared_images(client, languages, say, official=official)
-        specs = shared[name].of_task(task)
-        if client is not None:
-            for role, spec in zip(("agent", "verifier"), specs, strict=True):
-                ensure_loaded(client, f"{task.card.id}-{role}", spec, say)
-        agents.append((task, specs[0]))
-        return pin(specs[0]), pin(specs[1])
-
-    def agent_pins(task: LoadedTask, agent: str) -> ImagePin:
-        common = next(spec for made, spec in agents if made is task)
-        spec = with_agent(common, layer_of_agent(agent, say))
-        if client is not None:
-            ensure_loaded(client, f"{task.card.id}-{agent}", spec, say)
-        agents.append((task, spec))
-        return pin(spec)
-
+    images = PlanImages(client, say, official=request.phase == "official")
     plan = build_plan(
         request,
         fixtures=fixtures_root(),
         images=images_root(),
-        image_pins=image_pins,
-        agent_pins=agent_pins,
+        image_pins=images.of_task,
+        agent_pins=images.of_agent,
         source=source,
     )
     if client is not None:
-        examine_images(client, agents, say)
+        examine_images(client, images.made, say)
     return plan
 
 

@@ -124,8 +124,10 @@ def scripted_prices(table: PriceTable, speeches: Iterable[Speech]) -> PriceTable
 
 def gateway_pin(
     fixtures: Path, tasks: tuple[LoadedTask, ...], speeches: Mapping[str, Speech]
-) -> GatewayPin:
-    """Returns the gateway's part of a plan with a scripted model."""
+) -> GatewayPin | None:
+    """Returns the gateway's part of a plan with a scripted model; None if no agent asks one."""
+    if not speeches:
+        return None
     return GatewayPin(
         mode="scripted",
         model=SCRIPTED_MODEL,

@@ -63,7 +63,10 @@ def test_it_replays_in_fresh_containers_and_a_changed_byte_is_divergent(solved):
 def diff_of(run: Path) -> str:
     lines = (run / "ledger.jsonl").read_bytes().split(b"\n")
     bodies = [json.loads(line)["body"] for line in lines if b'"stage":"harvest"' in line]
-    return next(a["sha256"] for body in bodies for a in body["artifacts"] if a["name"] == "diff")
+    found: str = next(
+        a["sha256"] for body in bodies for a in body["artifacts"] if a["name"] == "diff"
+    )
+    return found
 
 
 def change_one_byte(record: Path) -> None:

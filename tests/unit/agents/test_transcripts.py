@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 
@@ -145,7 +146,7 @@ def test_paths_of_a_command_are_read_off_its_text(command, read, written):
 
 
 def test_the_exchange_format_keeps_calls_with_their_outputs():
-    document = to_atif(transcript_of("codex", CODEX, 0), session_id="t/1")
-    (step,) = document["steps"]  # type: ignore[misc]
-    assert step["tool_calls"][0]["tool_call_id"] == "i1"  # type: ignore[index]
-    assert step["observation"]["results"][0]["source_call_id"] == "i1"  # type: ignore[index]
+    document: Any = to_atif(transcript_of("codex", CODEX, 0), session_id="t/1")
+    (step,) = document["steps"]
+    assert step["tool_calls"][0]["tool_call_id"] == "i1"
+    assert step["observation"]["results"][0]["source_call_id"] == "i1"

@@ -1,0 +1,64 @@
+"""Makes the images of a plan while it is built: a pair for each task, one more for each packaged agent.
+
+Without an engine nothing is loaded and ids are computed. Remembers what it made, for the leak scan.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from orchestrator.model.plan import ImagePin
+from orchestrator.pipeline.imaging import Shared, languages_of, layer_of_agent, shared_images
+from orchestrator.sandbox.adapter import EngineClient
+from orchestrator.sandbox.agents import with_agent
+from orchestrator.sandbox.images import ensure_loaded, pin
+from orchestrator.sandbox.layers import ImageSpec
+from orchestrator.sources.loader import LoadedTask
+
+Say = Callable[[str], None]
+
+
+class PlanImages:
+    """The images of one plan. `made` holds those that agents act in, each with its task."""
+
+    def __init__(self, client: EngineClient | None, say: Say, *, official: bool) -> None:
+        self._client = client
+        self._say = say
+        self._official = official
+        self._shared: dict[str, Shared] = {}
+        self._common: dict[str, ImageSpec] = {}
+        self.made: list[tuple[LoadedTask, ImageSpec]] = []
+
+    def of_task(self, task: LoadedTask) -> tuple[ImagePin, ImagePin]:
+        """Returns (agent image, verifier image) of a task.
+
+        Raises:
+            MemtrialError: they cannot be made here.
+        """
+        languages = languages_of([task])
+        name = languages[0] if languages else "python"
+        if name not in self._shared:
+            self._shared[name] = shared_images(
+                self._client, languages, self._say, official=self._official
+            )
+        agent, verifier = self._shared[name].of_task(task)
+        self._common[task.card.id] = agent
+        self._load(task, "verifier", verifier)
+        self._load(task, "agent", agent)
+        self.made.append((task, agent))
+        return pin(agent), pin(verifier)
+
+    def of_agent(self, task: LoadedTask, agent: str) -> ImagePin:
+        """Returns the image of a task, whose pair was made before, for a packaged agent.
+
+        Raises:
+            MemtrialError: it cannot be made here.
+        """
+        spec = with_agent(self._common[task.card.id], layer_of_agent(agent, self._say))
+        self._load(task, agent, spec)
+        self.made.append((task, spec))
+        return pin(spec)
+
+    def _load(self, task: LoadedTask, role: str, spec: ImageSpec) -> None:
+        if self._client is not None:
+            ensure_loaded(self._client, f"{task.card.id}-{role}", spec, self._say)
