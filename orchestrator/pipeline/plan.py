@@ -68,10 +68,9 @@ def build_plan(
 
     Args:
         request: what is asked for.
-        fixtures: folder of tasks, sources, conditions and curated files.
+        fixtures: folder of tasks, sources and conditions.
         images: folder of the image recipes; holds the scripted agents' program.
-        image_pins: gives (agent image, verifier image) of a task.
-        agent_pins: gives the image of a task for an agent that has a layer of its own.
+        image_pins: gives (agent image, verifier image) of a task; `agent_pins` that of a packaged agent.
         source: which memtrial makes the plan; by default it is looked up.
 
     Raises:
