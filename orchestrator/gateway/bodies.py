@@ -23,6 +23,8 @@ from orchestrator.model.exchange import Body
 MIN_PIECE_BYTES = 1024
 # No request and no answer is larger (`model.gateway.Bounds`); what says so was not written here.
 MAX_BODY_BYTES = 64 * 1024 * 1024
+# Their places are held in memory; heads of nothing could fill it.
+MAX_PIECES = 2**22
 _HEAD = struct.Struct(">32sII")
 _BETWEEN_OBJECTS = re.compile(rb"\},\s?(?=\{)|\n\n")
 
@@ -60,6 +62,8 @@ class PackReader:
             if following > size:
                 break
             self._places[name] = (at + _HEAD.size, stored, plain)
+            if len(self._places) > MAX_PIECES:
+                raise self._broken("the pack", f"more than {MAX_PIECES} pieces")
             at = following
         return at
 

@@ -138,7 +138,14 @@ class Desk:
             await self._refuse(draft, reply, refused)
             return
         with self._settled(draft, price, reservation):
-            await self.budget.durable()
+            try:
+                await self.budget.durable()
+            except OSError as error:
+                # Nothing is forwarded, so nothing is charged.
+                draft.outcome = "upstream_unreachable"
+                draft.detail = f"the spend book could not be written: {error.strerror}"
+                await self._tell(draft, reply, 503, draft.detail)
+                return
             try:
                 async with asyncio.timeout(self._bounds.upstream_total_s):
                     answer = await self.mode.answer(call)

@@ -264,3 +264,24 @@ def test_the_bound_is_above_every_usage_that_fits_the_request():
 def test_costs_are_whole_micro_usd_rounded_up_once():
     usage = Usage(input=1, cache_read=1, output=1)
     assert cost_of(usage, PRICE) == Cost(usd_micros=19, uncached_usd_micros=21)
+
+
+def test_a_reservation_that_cannot_be_written_down_forwards_nothing(live, provider, monkeypatch):
+    opened = live.open()
+    assert post(opened, "/v1/messages", chat())[0] == 200
+    before = len(provider.seen)
+
+    def full(_):
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("orchestrator.gateway.log.os.fdatasync", full)
+        status, answer = post(opened, "/v1/messages", chat())
+    assert (status, b"spend book" in answer) == (503, True)
+    assert len(provider.seen) == before
+    assert post(opened, "/v1/messages", chat())[0] == 200
+    traffic = live.close_trial()
+    assert traffic.unsettled == 0
+    costs = [e.cost.usd_micros for e in live.exchanges()]
+    assert costs[0] == costs[2] > 0
+    assert costs[1] == 0

@@ -124,3 +124,13 @@ def test_without_bodies_only_their_digests_are_kept(tmp_path):
     assert recorder.keep(b"text").pieces == ()
     assert recorder.keep(b"text").bytes == 4
     recorder.close()
+
+
+def test_a_pack_of_more_pieces_than_memory_should_hold_is_refused(tmp_path, monkeypatch):
+    pack = BodyPack(tmp_path / "bodies.pack", write=True)
+    for number in range(4):
+        pack.put(b"piece %d" % number)
+    pack.close()
+    monkeypatch.setattr("orchestrator.gateway.bodies.MAX_PIECES", 3)
+    with pytest.raises(IntegrityError, match="more than 3 pieces"):
+        BodyPack(tmp_path / "bodies.pack", write=False)
