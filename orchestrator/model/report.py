@@ -67,7 +67,7 @@ class ArmRow(Closed):
     attempts: int = Field(ge=0)
     outcomes: tuple[OutcomeCount, ...]
     resources: ArmResources
-    spending: ArmSpending | None
+    spending: ArmSpending | None = None
 
 
 class ChargeCount(Closed):
@@ -117,8 +117,8 @@ class TrialRow(Closed):
     wall_ms: int = Field(ge=0)
     container_ms: int = Field(ge=0)
     resources: Resources | None
-    spending: Spending | None
-    own_usage: OwnUsage | None
+    spending: Spending | None = None
+    own_usage: OwnUsage | None = None
 
 
 class RunReport(Document):
@@ -135,7 +135,7 @@ class RunReport(Document):
     memory: tuple[MemoryRow, ...] = ()
     trials: tuple[TrialRow, ...]
     inadmissible_blocks: tuple[Block, ...]
-    spending: RunSpending | None
+    spending: RunSpending | None = None
     wall_ms: int = Field(ge=0)
     container_ms: int = Field(ge=0)
     workers: int = Field(gt=0)

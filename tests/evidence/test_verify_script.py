@@ -68,7 +68,7 @@ CHANGES = {
     "a statement swapped": edit(
         "attestations/0000.intoto.jsonl", lambda d: b"\n".join(d.split(b"\n")[::-1])
     ),
-    "checkpoint changed": edit(layout.CHECKPOINT, lambda data: data.replace(b"\n1", b"\n2", 1)),
+    "checkpoint changed": edit(layout.CHECKPOINT, lambda data: data.replace(b"\n", b"\n9", 1)),
 }
 
 
