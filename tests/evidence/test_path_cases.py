@@ -136,7 +136,7 @@ def test_a_case_is_refused_by_name_and_nothing_is_written(path, tiny, tmp_path):
     try:
         view, opened = open_view(bundle)
         answer = verify_bundle(view, tiny.trust, name="bundle")
-        told = {(check.reference, answer.exit_code) for check in answer.failed}
+        told = {(str(check.reference), int(answer.exit_code)) for check in answer.failed}
     except MemtrialError as error:
         told = {(error.reference, error.exit_code)}
     finally:

@@ -6,7 +6,7 @@ import pytest
 
 from orchestrator.sandbox.reach import judge
 
-HEARD = {"said": "word", "networks": ["lo"]}
+HEARD: dict[str, object] = {"said": "word", "networks": ["lo"]}
 
 
 def test_the_word_over_loopback_alone_is_good():
