@@ -17,6 +17,7 @@ from orchestrator.core.errors import EnvironmentMissing, IntegrityError
 from orchestrator.core.places import added_conditions_path, fixtures_root
 from orchestrator.memory import shelf
 from orchestrator.memory.command import CommandAdapter, program_sha256, read_program
+from orchestrator.memory.late import LateAdapter
 from orchestrator.memory.life import Assignment, Limits
 from orchestrator.memory.sessions import HistoryClock, sessions_of
 from orchestrator.memory.supplies import Supplies
@@ -66,7 +67,7 @@ def adapter_of(
     """
     if condition.adapter_kind == "entry_point":
         entry = find_plugin(MEMORY_GROUP, condition.adapter).entry
-        return lambda: cast("MemoryAdapter", entry.load()())
+        return lambda: LateAdapter(lambda: cast("MemoryAdapter", entry.load()()))
     if condition.adapter_kind == "command":
         if start is None:
             raise EnvironmentMissing(

@@ -10,6 +10,7 @@ import pytest
 from orchestrator.core.errors import EnvironmentMissing, UsageError
 from orchestrator.memory.watchdog import Watchdog
 from orchestrator.model.condition import Condition
+from orchestrator.model.lifecycle import Step
 from orchestrator.pipeline.memory import adapter_of, check_pins, pinned_now
 from orchestrator.plugins import MEMORY_GROUP, find_plugin
 from tests.unit.memory.lives import COUNTER, arm, life_of, said
@@ -56,6 +57,25 @@ def test_a_package_is_found_with_its_version_and_lives_like_any_other(site, thei
     remembered = life_of(adapter_of(theirs, None, COUNTER)(), theirs, said("one", "two"))
     assert remembered.failure is None
     assert remembered.captured_events == 2
+
+
+@pytest.mark.parametrize(
+    ("source", "told"),
+    [
+        ("raise SystemExit('gone')\n", "SystemExit: gone"),
+        ("import no_such_dependency\n", "ModuleNotFoundError"),
+        ("def adapter():\n    raise ValueError('no key')\n", "ValueError: no key"),
+        ("def adapter():\n    return None\n", "AttributeError"),
+    ],
+)
+def test_a_package_that_cannot_be_loaded_or_made_has_failed_at_its_first_step(
+    site, theirs, source, told
+):
+    install(site, "their_memory_f", source)
+    remembered = life_of(adapter_of(theirs, None, COUNTER)(), theirs, said("one"))
+    assert remembered.failure is not None
+    assert (remembered.failure.step, remembered.failure.kind) == (Step.DESCRIBE, "crashed")
+    assert told in remembered.failure.detail
 
 
 def test_looking_a_package_up_runs_none_of_it(site):

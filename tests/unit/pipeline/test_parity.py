@@ -1,0 +1,113 @@
+"""Promise: arms differ in their memory and in nothing that it is told, asked or allowed; checked before and in the trial."""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+import pytest
+
+from orchestrator.core.errors import DocumentError
+from orchestrator.ledger.chain import read_entries
+from orchestrator.ledger.history import replay
+from orchestrator.model.outcome import Outcome
+from orchestrator.model.plan import MemoryParity
+from orchestrator.pipeline.memory import seed_of
+from orchestrator.pipeline.options import PlanRequest
+from orchestrator.pipeline.parity import limits_of, parity_of, query_of
+from orchestrator.pipeline.plan import build_plan
+from orchestrator.sources.loader import load_conditions, load_task
+from tests.fakes.sandbox import FakeSandbox
+from tests.unit.pipeline.conftest import IMAGE, ROOT
+
+ARMS = ("raw_fts", "raw_history_tail")
+
+
+def arms(fixtures, *names, **changes):
+    found = {c.id: c for c in load_conditions(fixtures).conditions}
+    first, *others = [found[name] for name in names]
+    return (first.model_copy(update=changes), *others)
+
+
+@pytest.fixture
+def pair(fixtures):
+    task = load_task(fixtures, "depotfeed-returns")
+    return task.history, task.brief
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"files_in_scope": True}, "files in scope for all arms or for none"),
+        ({"retrieve_k": 3}, "one retrieve_k"),
+    ],
+)
+def test_a_privilege_of_one_arm_is_refused_by_name(fixtures, pair, changes, told):
+    chosen = arms(fixtures, "raw_fts", "reference_e2e", **changes)
+    with pytest.raises(DocumentError, match=told) as caught:
+        parity_of([pair], chosen)
+    assert caught.value.reference == "arms-not-in-parity"
+
+
+def test_a_diagnostic_arm_may_see_more_and_files_go_to_all_or_none(fixtures, pair):
+    chosen = arms(fixtures, "raw_fts", "full_history", "oracle_evidence")
+    assert not parity_of([pair], chosen).files_in_scope
+    told = tuple(c.model_copy(update={"files_in_scope": True}) for c in chosen)
+    with_files, without = parity_of([pair], told), parity_of([pair], chosen)
+    assert with_files.files_in_scope
+    assert with_files.tasks[0].query_sha256 != without.tasks[0].query_sha256
+
+
+def test_files_in_a_query_are_those_of_the_brief_and_never_of_the_key(fixtures):
+    brief = load_task(fixtures, "depotfeed-returns").brief
+    files = query_of(brief, 5, files=True).files_in_scope
+    assert files is not None
+    assert set(files) <= set(brief.allowed_paths)
+    assert query_of(brief, 5).files_in_scope is None
+
+
+def test_the_plan_pins_limits_that_the_trial_uses(fixtures):
+    plan = build_plan(
+        PlanRequest(agents=("noop",), tasks=("depotfeed-returns",), conditions=ARMS),
+        fixtures=fixtures,
+        images=ROOT / "images",
+        image_pins=lambda _: (IMAGE, IMAGE),
+    )
+    limits = limits_of(plan.parity)
+    assert (limits.step_s, limits.settle_s) == (plan.parity.step_ms / 1000, plan.parity.settle_s)
+
+
+def test_a_trial_whose_history_is_not_the_planned_one_gives_its_memory_nothing(make_plan, run_with):
+    plan = make_plan(tasks=("depotfeed-returns",), conditions=("no_memory",))
+    (task,) = plan.parity.tasks
+    other = plan.parity.model_copy(
+        update={"tasks": (task.model_copy(update={"sessions_sha256": "0" * 64}),)}
+    )
+    assert isinstance(other, MemoryParity)
+    run = run_with(plan.model_copy(update={"parity": other}), FakeSandbox())
+    record = replay(read_entries(run.folder / "ledger.jsonl")[0])
+    (trial,) = record.trials.values()
+    assert {a.ended.outcome for a in trial.attempts if a.ended} == {Outcome.INFRA_ERROR}
+    assert {a.ended.error_reference for a in trial.attempts if a.ended} == {"memory-not-in-parity"}
+    assert not any(attempt.memory for attempt in trial.attempts)
+
+
+def test_each_epoch_has_a_seed_of_its_own_and_arms_share_it():
+    seeds = {seed_of(7, "t", epoch) for epoch in range(1, 30)}
+    assert len(seeds) == 29
+    assert seed_of(7, "t", 1) == seed_of(7, "t", 1) != seed_of(8, "t", 1)
+    assert max(seeds) < 2**53
+
+
+def test_a_pack_with_another_history_gives_another_plan(fixtures, tmp_path):
+    copy = tmp_path / "fixtures"
+    shutil.copytree(fixtures, copy)
+    path = copy / "tasks" / "depotfeed-returns" / "history.json"
+    value = json.loads(path.read_text())
+    value["episodes"][0]["events"][0]["text"] += " And so on."
+    path.write_text(json.dumps(value))
+    digests = set()
+    for root in (fixtures, copy):
+        task = load_task(root, "depotfeed-returns")
+        digests.add(parity_of([(task.history, task.brief)], ()).tasks[0].sessions_sha256)
+    assert len(digests) == 2
