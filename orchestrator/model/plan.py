@@ -85,7 +85,7 @@ class CuratedPin(Closed):
 
 
 class TaskParity(Closed):
-    """What the memory system of every arm of a task is told and asked, by digest."""
+    """What the memory system of every arm of a task is told and asked, by digest; k is each arm's own."""
 
     task_id: Slug
     sessions_sha256: Sha256

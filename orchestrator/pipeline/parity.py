@@ -36,6 +36,11 @@ def query_of(brief: Brief, k: int | None, *, files: bool = False) -> Query:
     return Query(prompt=brief.prompt, scope=PROJECT, k=k or MAX_K, files_in_scope=named)
 
 
+def question_sha256(query: Query) -> str:
+    """Returns the digest of what is asked, apart from how many items may come back."""
+    return query.model_copy(update={"k": MAX_K}).digest_sha256()
+
+
 def parity_of(
     tasks: Sequence[tuple[History, Brief]], conditions: tuple[Condition, ...]
 ) -> MemoryParity:
@@ -52,8 +57,6 @@ def parity_of(
             unequal,
             hint="give all arms that are compared the same retrieve_k and files_in_scope in conditions.json",
         )
-    ks = {c.retrieve_k for c in _compared(conditions) if c.retrieve_k}
-    k = ks.pop() if ks else None
     files = any(condition.files_in_scope for condition in conditions)
     return MemoryParity(
         template_sha256=digest_sha256([OPEN, HEADER, CLOSE]),
@@ -65,7 +68,7 @@ def parity_of(
             TaskParity(
                 task_id=history.task_id,
                 sessions_sha256=sessions_sha256(sessions_of(history)),
-                query_sha256=query_of(brief, k, files=files).digest_sha256(),
+                query_sha256=question_sha256(query_of(brief, None, files=files)),
             )
             for history, brief in tasks
         ),

@@ -37,7 +37,7 @@ from orchestrator.pipeline.exposure import (
 from orchestrator.pipeline.gold import gold_for
 from orchestrator.pipeline.journal import Journal
 from orchestrator.pipeline.memory import memory_assignment, seed_of
-from orchestrator.pipeline.parity import limits_of, query_of
+from orchestrator.pipeline.parity import limits_of, query_of, question_sha256
 from orchestrator.pipeline.tracing import is_traced, trace_trial
 from orchestrator.pipeline.traffic import check_traffic, was_capped
 from orchestrator.protocols import (
@@ -180,7 +180,7 @@ def remember(bench: Bench, journal: Journal) -> Remembered:
         socket=place.folder if place else None,
         limits=limits_of(bench.plan.parity),
     ) as assignment:
-        asked = query.digest_sha256() if condition.retrieve_k else parity.query_sha256
+        asked = question_sha256(query)
         told = sessions_sha256(assignment.sessions)
         if (told, asked) != (parity.sessions_sha256, parity.query_sha256):
             raise IntegrityError(

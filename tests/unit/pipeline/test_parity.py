@@ -14,7 +14,7 @@ from orchestrator.model.outcome import Outcome
 from orchestrator.model.plan import MemoryParity
 from orchestrator.pipeline.memory import seed_of
 from orchestrator.pipeline.options import PlanRequest
-from orchestrator.pipeline.parity import limits_of, parity_of, query_of
+from orchestrator.pipeline.parity import limits_of, parity_of, query_of, question_sha256
 from orchestrator.pipeline.plan import build_plan
 from orchestrator.sources.loader import load_conditions, load_task
 from tests.fakes.sandbox import FakeSandbox
@@ -64,6 +64,11 @@ def test_files_in_a_query_are_those_of_the_brief_and_never_of_the_key(fixtures):
     assert files is not None
     assert set(files) <= set(brief.allowed_paths)
     assert query_of(brief, 5).files_in_scope is None
+
+
+def test_how_many_items_an_arm_asks_for_is_no_part_of_the_question(fixtures):
+    brief = load_task(fixtures, "depotfeed-returns").brief
+    assert question_sha256(query_of(brief, 3)) == question_sha256(query_of(brief, None))
 
 
 def test_the_plan_pins_limits_that_the_trial_uses(fixtures):
