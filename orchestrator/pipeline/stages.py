@@ -23,7 +23,6 @@ from orchestrator.model.memory import Injection, Remembered
 from orchestrator.model.plan import Plan, TaskPin, Trial
 from orchestrator.model.proof import InjectionProof
 from orchestrator.model.record import Prepared, Sealed, Stage
-from orchestrator.model.trace import TRACE
 from orchestrator.model.verdict import Acted, Harvest, TestReport, Verdict, Violation
 from orchestrator.pipeline import isolation
 from orchestrator.pipeline.condemned import condemned
@@ -38,7 +37,7 @@ from orchestrator.pipeline.gold import gold_for
 from orchestrator.pipeline.journal import Journal
 from orchestrator.pipeline.memory import memory_assignment, seed_of
 from orchestrator.pipeline.parity import limits_of, query_of, question_sha256
-from orchestrator.pipeline.tracing import is_traced, trace_trial
+from orchestrator.pipeline.tracing import keep_trace
 from orchestrator.pipeline.traffic import check_traffic, was_capped
 from orchestrator.protocols import (
     AgentDriver,
@@ -306,7 +305,7 @@ def grade(
         journal.keep(f"{name}-log", log)
         journal.keep(f"{name}-tests", report.canonical())
     journal.spent(max(container_ms for _, _, _, container_ms in results))
-    trace_memory(bench, journal, injection)
+    keep_trace(bench.trial.key, bench.condition, bench.task, journal, injection)
     keep_metrics(bench, journal, injection, diff)
     return grade_reports(
         trial=bench.trial,
@@ -320,25 +319,6 @@ def grade(
         fail_to_pass=results[1][0],
         diagnostic=bench.plan.diagnostic,
     )
-
-
-def trace_memory(bench: Bench, journal: Journal, injection: Injection) -> None:
-    """Records where the facts of the key went, for an arm that has memory."""
-    remembered = journal.recorded(Stage.REMEMBER, Remembered)
-    if remembered is None or not is_traced(bench.condition):
-        return
-    trace = trace_trial(
-        bench.trial.key,
-        bench.condition,
-        history=bench.task.history,
-        key=bench.task.key,
-        read=lambda name: journal.found(Stage.REMEMBER, name),
-        remembered=remembered,
-        injection=injection,
-        diff=journal.found(Stage.HARVEST, "diff") or b"",
-        output=journal.found(Stage.ACT, "output") or b"",
-    )
-    journal.keep(TRACE, trace.canonical())
 
 
 def condemn(bench: Bench, journal: Journal, seen: Misconduct) -> Verdict:
@@ -356,7 +336,7 @@ def condemn(bench: Bench, journal: Journal, seen: Misconduct) -> Verdict:
         ) from seen
     harvested = journal.recorded(Stage.HARVEST, Harvest)
     journal.keep("misconduct", "".join(f"{line}\n" for line in seen.evidence).encode())
-    trace_memory(bench, journal, injection)
+    keep_trace(bench.trial.key, bench.condition, bench.task, journal, injection)
     return condemned(
         trial=bench.trial,
         key=bench.task.key,

@@ -20,9 +20,12 @@ from orchestrator.model.lifecycle import (
     StoreDump,
 )
 from orchestrator.model.memory import Injection, Remembered
+from orchestrator.model.record import Stage
 from orchestrator.model.task import History, Key
-from orchestrator.model.trace import MemoryTrace
+from orchestrator.model.trace import TRACE, MemoryTrace
+from orchestrator.pipeline.journal import Journal
 from orchestrator.scoring.trace import Seen, Stages, trace_of
+from orchestrator.sources.loader import LoadedTask
 
 D = TypeVar("D", bound=Document)
 Read = Callable[[str], bytes | None]
@@ -31,6 +34,27 @@ Read = Callable[[str], bytes | None]
 def is_traced(condition: Condition) -> bool:
     """Whether the trials of an arm have a trace: all but those without memory."""
     return condition.adapter != "none"
+
+
+def keep_trace(
+    trial: str, condition: Condition, task: LoadedTask, journal: Journal, injection: Injection
+) -> None:
+    """Records where the facts of the key went in a trial that is being graded, for an arm that has memory."""
+    remembered = journal.recorded(Stage.REMEMBER, Remembered)
+    if remembered is None or not is_traced(condition):
+        return
+    trace = trace_trial(
+        trial,
+        condition,
+        history=task.history,
+        key=task.key,
+        read=lambda name: journal.found(Stage.REMEMBER, name),
+        remembered=remembered,
+        injection=injection,
+        diff=journal.found(Stage.HARVEST, "diff") or b"",
+        output=journal.found(Stage.ACT, "output") or b"",
+    )
+    journal.keep(TRACE, trace.canonical())
 
 
 def trace_trial(
