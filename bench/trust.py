@@ -9,12 +9,14 @@ from __future__ import annotations
 import json
 import shutil
 import statistics
+import subprocess
 import tempfile
 import time
 from pathlib import Path
 
 from orchestrator.core.clock import run_stamp
 from orchestrator.core.files import write_atomic
+from orchestrator.core.keys import SigningKey
 from orchestrator.trust.gate.official import STEPS, validate
 from tests.gate.catalogue import catalogue
 from tests.gate.test_cases import hostile_world
@@ -24,6 +26,8 @@ from tests.unit.trust.test_nonces import race
 ROOT = Path(__file__).resolve().parents[1]
 ROUNDS = 15
 BOUND_S = 1.0
+# The user nobody: neither root nor the supervisor.
+OPERATOR_UID = 65534
 
 
 def folder() -> Path:
@@ -58,7 +62,48 @@ def validation_s() -> list[float]:
     return times
 
 
+def operator_reach() -> dict[str, str]:
+    """Returns what a user who is neither root nor the supervisor gets of each thing that is not theirs.
+
+    Needs root, to become another user; the place is one that everybody may enter.
+    """
+    with tempfile.TemporaryDirectory(prefix="memtrial-proof-", dir="/opt") as name:
+        place = Path(name)
+        place.chmod(0o755)
+        world = make_world(place, ingredients())
+        key = world.state / "supervisor.key.pem"
+        SigningKey.create(key)
+        for path in (world.state, world.state / "nonces"):
+            path.chmod(0o700)
+        targets = {
+            "supervisor's key": f"open({str(key)!r}, 'rb').read()",
+            "nonce book": f"open({str(world.state / 'nonces' / 'nonces.jsonl')!r}, 'rb').read()",
+            "what was seen": f"open({str(world.state / 'root-seen.json')!r}, 'rb').read()",
+            "write into the book": f"open({str(world.state / 'nonces' / 'nonces.jsonl')!r}, 'ab')",
+            "write the configuration": f"open({str(world.system / 'gate.json')!r}, 'ab')",
+            "write the first root": f"open({str(world.system / 'root.json')!r}, 'ab')",
+            "write the supervisor's program": f"open({str(world.prefix / 'interpreter')!r}, 'ab')",
+        }
+        return {what: _as_other(code) for what, code in targets.items()}
+
+
+def _as_other(code: str) -> str:
+    program = f"try:\n    {code}\n    print('reached')\nexcept OSError as e: print(e.strerror)"
+    finished = subprocess.run(
+        ["/usr/bin/python3", "-I", "-c", program],
+        user=OPERATOR_UID,
+        group=OPERATOR_UID,
+        extra_groups=[],
+        cwd="/",
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return finished.stdout.strip()
+
+
 def main() -> int:
+    reach = operator_reach()
     count, wrong = refused()
     times = validation_s()
     with tempfile.TemporaryDirectory() as place:
@@ -72,12 +117,17 @@ def main() -> int:
         "validation_median_s": round(statistics.median(times), 4),
         "validation_slowest_s": round(max(times), 4),
         "validation_bound_s": BOUND_S,
+        "operator_uid": OPERATOR_UID,
+        "operator_reach": reach,
         "race": {"reservations": 400, "nonces": 10, "processes": 8, "winners": winners},
     }
     path = ROOT / "results" / "proofs" / f"trust-{run_stamp()}.json"
     write_atomic(path, (json.dumps(told, indent=2) + "\n").encode())
     print(json.dumps(told, indent=2))
-    return int(bool(wrong) or statistics.median(times) > BOUND_S or winners != list(range(10)))
+    reached = "reached" in reach.values()
+    return int(
+        reached or bool(wrong) or statistics.median(times) > BOUND_S or winners != list(range(10))
+    )
 
 
 if __name__ == "__main__":
