@@ -77,7 +77,7 @@ def _live(arguments: argparse.Namespace) -> LiveRequest:
     provider: Literal["anthropic", "openai"] = (
         "anthropic" if arguments.provider == "anthropic" else "openai"
     )
-    origin = arguments.upstream or ORIGINS[provider]
+    origin = ORIGINS[provider] if arguments.upstream is None else arguments.upstream
     try:
         Upstream(provider=provider, origin=origin)
     except ValueError as error:

@@ -1,0 +1,120 @@
+"""Promise: verbs about approvals refuse with exit 5 and say what is missing, before anything is read or started."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from orchestrator.cli.main import main
+from tests.live import live_plan
+from tests.recorded import TINY, make_plan
+
+
+def said(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]:
+    code = main(list(words))
+    captured = capsys.readouterr()
+    return code, captured.out, captured.err
+
+
+def test_official_lists_everything_that_is_missing_at_once(capsys, tmp_path):
+    system = str(tmp_path / "system")
+    code, out, err = said(
+        capsys,
+        "official",
+        "--system",
+        system,
+        "--socket",
+        str(tmp_path / "s"),
+        "--repository",
+        str(tmp_path),
+    )
+    assert code == 5
+    for missing in (
+        "a plan",
+        "an approval",
+        "a trust root",
+        "gate.json",
+        "root.json",
+        "a supervisor at",
+    ):
+        assert f"missing: {missing}" in out.replace(f"{system}/", ""), missing
+    assert "nothing was started" in err
+
+
+def test_official_refuses_also_with_everything_in_place(capsys, tmp_path):
+    for name in ("gate.json", "root.json", "supervisor.manifest.json", "plan.json", "s"):
+        (tmp_path / name).write_bytes(b"{}")
+    (tmp_path / "approvals" / "tuf" / "metadata").mkdir(parents=True)
+    words = [
+        "official",
+        str(tmp_path / "plan.json"),
+        "--approval",
+        "one",
+        "--system",
+        str(tmp_path),
+    ]
+    words += ["--socket", str(tmp_path / "s"), "--repository", str(tmp_path)]
+    code, _, err = said(capsys, *words)
+    assert (code, "dispatch-not-built" in err) == (5, True)
+
+
+def test_a_live_plan_does_not_run_without_approval_and_a_scripted_one_needs_none(capsys, tmp_path):
+    plan = tmp_path / "plan.json"
+    plan.write_bytes(live_plan().canonical())
+    for words in (("run", str(plan)), ("run", str(plan), "--live")):
+        code, _, err = said(capsys, *words)
+        assert (code, "nothing was contacted" in err) == (5, True)
+    code, _, err = said(capsys, "run", str(plan), "--approval", "x")
+    assert (code, "approval-without-live" in err) == (2, True)
+    plan.write_bytes(make_plan(TINY).canonical())
+    code, _, err = said(capsys, "approve", "local", str(plan), "--max-usd", "1")
+    assert (code, "plan-not-live" in err) == (5, True)
+
+
+def test_a_plan_of_phase_smoke_is_dispatched_by_a_supervisor_alone(capsys, tmp_path):
+    plan = tmp_path / "plan.json"
+    plan.write_bytes(live_plan(phase="smoke", namespace="smoke-one").canonical())
+    (tmp_path / "plan.approval.dsse.json").write_bytes(b"{}")
+    code, _, err = said(capsys, "run", str(plan), "--live")
+    assert (code, "dispatch-not-built" in err) == (5, True)
+
+
+def test_what_is_approved_is_said_and_the_file_lies_beside_the_plan(capsys, tmp_path, monkeypatch):
+    monkeypatch.setenv("MEMTRIAL_CONFIG", str(tmp_path / "config"))
+    plan = tmp_path / "plan.json"
+    plan.write_bytes(live_plan().canonical())
+    code, out, _ = said(capsys, "approve", "local", str(plan), "--max-usd", "5")
+    assert code == 0
+    assert "at most 5.00 USD in all" in out
+    assert out.splitlines()[-1].endswith("--live")
+    envelope = json.loads((tmp_path / "plan.approval.dsse.json").read_bytes())
+    assert envelope["payloadType"] == "application/vnd.memtrial.local-approval.v1+json"
+    code, _, err = said(capsys, "approve", "local", str(plan), "--max-usd", "4.99")
+    assert (code, "cap-above-approval" in err) == (5, True)
+
+
+@pytest.mark.parametrize(
+    ("more", "reference"),
+    [
+        (["--model", "m"], "live-needs-prices-and-cap"),
+        (["--prices", "p.json"], "model-not-given"),
+        (["--max-usd", "5"], "model-not-given"),
+        (["--upstream", "https://x.example"], "model-not-given"),
+    ],
+)
+def test_a_live_plan_is_asked_for_with_model_prices_and_cap_together(capsys, more, reference):
+    code, _, err = said(capsys, "plan", "--agent", "chat", "--dry-run", *more)
+    assert (code, reference in err) == (2, True)
+
+
+@pytest.mark.parametrize(
+    "upstream",
+    ["http://api.example.com", "https://x.example/v1", "ftp://x", "https://u@x.example", ""],
+)
+def test_calls_go_over_tls_or_to_this_machine_alone(capsys, upstream, tmp_path):
+    prices = tmp_path / "prices.json"
+    prices.write_bytes(b"{}")
+    words = ["plan", "--agent", "chat", "--dry-run", "--model", "m", "--prices", str(prices)]
+    code, _, err = said(capsys, *words, "--max-usd", "5", "--upstream", upstream)
+    assert (code, "upstream-invalid" in err) == (2, True)
