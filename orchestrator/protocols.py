@@ -11,7 +11,9 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, Protocol, runtime_checkable
+from typing import Literal, Protocol, TypeVar, runtime_checkable
+
+from pydantic import BaseModel
 
 from orchestrator.model.condition import MemoryBudget
 from orchestrator.model.exchange import Role
@@ -33,6 +35,8 @@ from orchestrator.model.plan import TaskPin
 from orchestrator.model.resources import Resources
 from orchestrator.model.task import Rehearsal
 from orchestrator.model.verdict import Change, LeftOut
+
+Form = TypeVar("Form", bound=BaseModel)
 
 
 @dataclass(frozen=True, slots=True)
@@ -285,6 +289,20 @@ class MemoryPlace:
     budget: MemoryBudget | None
     seed: int
     socket: Path | None = None
+
+
+class ModelAsker(Protocol):
+    """Asks a model for an answer of a form, through the gateway and for one role of one trial."""
+
+    def chat(self, prompt: str, form: type[Form], *, max_tokens: int) -> Form:
+        """Returns the answer.
+
+        Raises:
+            MemtrialError: there was none, or it does not have the form.
+        """
+
+    def close(self) -> None:
+        """Closes the connections."""
 
 
 class MemoryAdapter(Protocol):

@@ -185,6 +185,11 @@ def _without_form(form: type[BaseModel], error: ValidationError) -> DocumentErro
     )
 
 
+def client_errors() -> tuple[type[Exception], ...]:
+    """Returns what the clients raise when no answer came, after the policy's last try."""
+    return (_sdk("openai").OpenAIError, _sdk("anthropic").AnthropicError)
+
+
 def _sdk(name: str) -> Any:
     try:
         return importlib.import_module(name)

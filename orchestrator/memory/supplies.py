@@ -6,14 +6,18 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from orchestrator.memory.tokens import TokenCounter
-from orchestrator.protocols import MemoryAdapter
+from orchestrator.protocols import MemoryAdapter, MemoryPlace, ModelAsker
 
 
 @dataclass(frozen=True, slots=True)
 class Supplies:
-    """What a built-in system is made with. `curated` is the task's file, `inner` makes the system below."""
+    """What a built-in system is made with. `curated` is the task's file, `inner` makes the system below.
+
+    `asks` makes what asks a model from the place that a system is opened in; it may refuse to.
+    """
 
     counter: TokenCounter
     curated: str | None = None
     variant: str | None = None
     inner: Callable[[], MemoryAdapter] | None = None
+    asks: Callable[[MemoryPlace], ModelAsker] | None = None

@@ -25,6 +25,7 @@ from orchestrator.memory.tokens import TokenCounter
 from orchestrator.model.condition import Condition
 from orchestrator.model.lifecycle import GoldFacts, Query
 from orchestrator.model.task import History
+from orchestrator.pipeline.asking import asker_of
 from orchestrator.plugins import MEMORY_GROUP, find_plugin
 from orchestrator.protocols import (
     GatewayAccess,
@@ -83,6 +84,7 @@ def adapter_of(
         counter=counter,
         curated=curated,
         variant=condition.variant,
+        asks=asker_of,
         inner=None if over is None else lambda: shelf.make(over, below),
     )
     return lambda: shelf.make(condition.adapter, supplies)

@@ -18,6 +18,7 @@ from orchestrator.memory.faults import broken
 from orchestrator.memory.reference.capture import capture
 from orchestrator.memory.reference.drafts import Extractor
 from orchestrator.memory.reference.dump import candidates, dump
+from orchestrator.memory.reference.extract import NAME as HEURISTIC
 from orchestrator.memory.reference.extract import HeuristicExtractor
 from orchestrator.memory.reference.keeper import MEMORY, Keeper
 from orchestrator.memory.reference.related import near_duplicates
@@ -43,13 +44,13 @@ from orchestrator.model.lifecycle import (
     StoredMemory,
     StoreDump,
 )
-from orchestrator.protocols import GatewayAccess, MemoryPlace
+from orchestrator.protocols import MemoryPlace
 
 NO_VECTORS: Final = "no_vectors: the packages of requirements/embedding.lock are not installed"
 ALL_CHANNELS: Final = ("fts", "vector", "files", "hop")
 # At most so many memories that say nearly the same are given to an agent.
 DUPLICATE_CAP: Final = 2
-ExtractorFor = Callable[[GatewayAccess | None], Extractor]
+ExtractorFor = Callable[[MemoryPlace], Extractor]
 
 
 class ReferenceAdapter(BuiltinMemory):
@@ -62,6 +63,7 @@ class ReferenceAdapter(BuiltinMemory):
         counter: TokenCounter,
         *,
         embedder: Embedder | None,
+        extractor: str = HEURISTIC,
         extractor_for: ExtractorFor = lambda _: HeuristicExtractor(),
         channels: tuple[str, ...] = ALL_CHANNELS,
     ) -> None:
@@ -70,13 +72,15 @@ class ReferenceAdapter(BuiltinMemory):
         Args:
             counter: counts tokens.
             embedder: makes vectors; None where this machine has none.
-            extractor_for: makes the extractor from the access to the gateway that the arm has, if any.
+            extractor: what the extractor is, for the description.
+            extractor_for: makes the extractor for the place that the store is opened in.
             channels: the ways in which it searches; an ablation has fewer.
         """
         super().__init__(counter)
         self._embedder = embedder if "vector" in channels else None
+        self._extractor_name = extractor
         self._extractor_for = extractor_for
-        self._extractor: Extractor = extractor_for(None)
+        self._extractor: Extractor | None = None
         self._channels = channels
         self._store: sqlite3.Connection | None = None
         self._keeper: Keeper | None = None
@@ -100,14 +104,14 @@ class ReferenceAdapter(BuiltinMemory):
             ),
             shows=ALL_PARTS,
             information="raw",
-            extractor=self._extractor.name,
+            extractor=self._extractor_name,
             degraded=self._degraded(),
         )
 
     def open(self, place: MemoryPlace) -> None:
         """Makes an empty store."""
         self._place = place
-        self._extractor = self._extractor_for(place.gateway)
+        self._extractor = self._extractor_for(place)
         self._file = place.workdir / "memory.sqlite"
         self._store = open_store(self._file)
         self._keeper = Keeper(self._store, place.clock.now())
@@ -130,7 +134,7 @@ class ReferenceAdapter(BuiltinMemory):
 
     def settle(self, deadline_s: int) -> ExtractionReport:
         """Extracts from every captured session, decides on every candidate, and makes the vectors."""
-        if self._keeper is None:
+        if self._keeper is None or self._extractor is None:
             raise broken("step-in-order", "expected `open` before `settle`, found none")
         store = self._opened()
         tasks = drain(store, self._keeper, self._extractor, deadline_s)
@@ -174,7 +178,9 @@ class ReferenceAdapter(BuiltinMemory):
         return dump(self._opened(), as_of)
 
     def close(self) -> None:
-        """Closes the store."""
+        """Closes the store, and the way to a model if there is one."""
+        if self._extractor is not None:
+            self._extractor.close()
         if self._store is not None:
             self._store.close()
 

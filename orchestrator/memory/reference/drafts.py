@@ -71,3 +71,6 @@ class Extractor(Protocol):
         Raises:
             MemtrialError: the task failed and may be tried again.
         """
+
+    def close(self) -> None:
+        """Lets go of what it holds."""

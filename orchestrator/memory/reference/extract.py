@@ -105,6 +105,9 @@ class HeuristicExtractor:
         """Its name and version."""
         return NAME
 
+    def close(self) -> None:
+        """Holds nothing."""
+
     def extract(self, session_id: str, events: tuple[Utterance, ...]) -> Extraction:
         """Reads one session; never fails."""
         del session_id

@@ -7,7 +7,7 @@ rest on events that the model was shown; the policy then treats it like any othe
 from __future__ import annotations
 
 import json
-from typing import Annotated, Final, Literal, Protocol, TypeVar
+from typing import Annotated, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
@@ -24,9 +24,9 @@ from orchestrator.memory.reference.drafts import (
 from orchestrator.memory.reference.extract import MAX_TEXT_CHARS
 from orchestrator.memory.reference.injection import INSTRUCTION_LIKE, labels_of
 from orchestrator.memory.reference.text import files, sentences
+from orchestrator.protocols import ModelAsker
 
-T = TypeVar("T", bound=BaseModel)
-
+NAME: Final = "llm-1"
 MAX_CANDIDATES: Final = 24
 MAX_EVENT_CHARS: Final = 4_000
 MAX_SESSION_CHARS: Final = 60_000
@@ -71,21 +71,10 @@ class ExtractedCandidates(BaseModel):
     candidates: tuple[ExtractedCandidate, ...] = Field(default=(), max_length=MAX_CANDIDATES)
 
 
-class Asks(Protocol):
-    """Asks a model for an answer of a form; `gateway.clients.ModelClient` is one."""
-
-    def chat(self, prompt: str, form: type[T], *, max_tokens: int) -> T:
-        """Returns the answer.
-
-        Raises:
-            MemtrialError: it does not have the form.
-        """
-
-
 class ModelExtractor:
     """Asks for candidates, one request a session."""
 
-    def __init__(self, asks: Asks, model: str) -> None:
+    def __init__(self, asks: ModelAsker, model: str) -> None:
         """Takes a client and the name of its model, for the record."""
         self._asks = asks
         self._model = model
@@ -93,7 +82,11 @@ class ModelExtractor:
     @property
     def name(self) -> str:
         """Its version and the model."""
-        return f"llm-1:{self._model}"
+        return f"{NAME}:{self._model}"
+
+    def close(self) -> None:
+        """Closes the connections to the gateway."""
+        self._asks.close()
 
     def extract(self, session_id: str, events: tuple[Utterance, ...]) -> Extraction:
         """Reads one session.

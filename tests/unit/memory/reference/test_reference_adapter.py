@@ -202,7 +202,12 @@ def test_the_shelf_makes_the_whole_and_the_ablations():
         variant: make("reference", Supplies(COUNTER, variant=variant)).describe().extractor
         for variant in (None, *VARIANTS)
     }
-    assert extractors == {None: "heuristic-1", "fts_only": "heuristic-1", "no_enrichment": VERBATIM}
+    assert extractors == {
+        None: "heuristic-1",
+        "fts_only": "heuristic-1",
+        "no_enrichment": VERBATIM,
+        "model_extraction": "llm-1",
+    }
 
 
 def test_an_unknown_variant_is_refused():
@@ -211,7 +216,7 @@ def test_an_unknown_variant_is_refused():
     assert refused.value.reference == "variant-unknown"
 
 
-@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize("variant", ["fts_only", "no_enrichment"])
 def test_an_ablation_lives_a_whole_life(variant):
     made = make("reference", Supplies(COUNTER, variant=variant))
     remembered = life_of(made, arm("reference", max_tokens=300, k=5), TALK, PROMPT)
