@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from orchestrator.core.gittree import FileEntry, tree_id
+from orchestrator.model.verdict import TestStatus
 from orchestrator.pipeline.authoring.drafts import RUNNER_OF, Draft, as_document, brief, card
 from orchestrator.pipeline.validate import rehearse
 from orchestrator.pipeline.validate.run import stage_for
@@ -174,7 +175,8 @@ def test_configuration_that_a_patch_adds_makes_nothing_pass(small):
 
 def test_the_same_configuration_works_where_the_runner_reads_it(small, monkeypatch):
     kind, stage = small
-    exam_for, normalise, read = rehearse.exam_for, rehearse.normalise, []
+    exam_for, normalise = vars(rehearse)["exam_for"], vars(rehearse)["normalise"]
+    read: list[TestStatus] = []
 
     def open_door(runner, key, seal):
         exam = exam_for(runner, key, seal)

@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 from orchestrator.core.canonical import canonical_bytes
 from orchestrator.core.strictjson import parse_json
@@ -48,7 +49,7 @@ def showing(command: Command) -> Command:
     last = Step(VALUES, ("cat", VALUES_PATH))
     if f"{PROGRAMS}/steps.py" in command.argv:
         *head, listed = command.argv
-        steps = parse_json(listed.encode(), where="steps")
+        steps: Any = parse_json(listed.encode(), where="steps")
         added = {"name": last.name, "argv": list(last.argv), "report": None}
         return Command((*head, canonical_bytes([*steps, added]).decode()), environment)
     return Command(steps_argv([Step(RUNNER, command.argv, REPORT_PATH), last]), environment)
