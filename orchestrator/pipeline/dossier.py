@@ -30,7 +30,7 @@ from orchestrator.model.bundle import (
 from orchestrator.model.memory import Injection, Remembered
 from orchestrator.model.outcome import Outcome
 from orchestrator.model.plan import Plan, Trial
-from orchestrator.model.record import AttemptEnded, AttemptStarted, Stage, StageDone
+from orchestrator.model.record import AttemptEnded, AttemptStarted, MemoryStep, Stage, StageDone
 from orchestrator.model.spending import Spending
 from orchestrator.model.statement import CheckpointPin
 from orchestrator.model.task import Key
@@ -104,7 +104,7 @@ def read_dossier(plan_data: bytes, ledger_data: bytes) -> Dossier:
         )
     lines: dict[str, list[int]] = {}
     for entry in content.entries:
-        if isinstance(entry.body, AttemptStarted | StageDone | AttemptEnded):
+        if isinstance(entry.body, AttemptStarted | MemoryStep | StageDone | AttemptEnded):
             lines.setdefault(entry.body.trial, []).append(entry.seq)
     return Dossier(plan, content, run, {key: tuple(seqs) for key, seqs in lines.items()})
 

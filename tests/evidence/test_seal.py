@@ -209,6 +209,16 @@ def test_statements_are_in_toto_with_the_promised_predicates_and_names(eight):
     }
 
 
+def test_every_line_of_a_trial_stands_in_its_record_with_a_proof(eight):
+    lines = [json.loads(line) for line in eight.files[layout.LEDGER].splitlines()]
+    of_trials = {line["seq"] for line in lines if "trial" in line["body"]}
+    records = [json.loads(d) for n, d in eight.files.items() if n.startswith("records/")]
+    proofs = [json.loads(d) for n, d in eight.files.items() if n.startswith("proofs/")]
+    assert {pin["seq"] for record in records for pin in record["lines"]} == of_trials
+    assert {p["seq"] for proof in proofs for p in proof["proofs"]} == of_trials
+    assert "memory_step" in {line["body"]["kind"] for line in lines}
+
+
 def test_a_run_without_any_verdict_is_sealed_and_verified_as_what_it_is(copy, tmp_path):
     folder = tmp_path / "begun"
     folder.mkdir()
