@@ -60,7 +60,7 @@ def test_verify_tells_authentic_unauthenticated_and_refused_apart(results, tiny)
     assert changed.returncode == 6
     answer = json.loads(changed.stdout)
     assert (answer["standing"], answer["exit_code"]) == ("refused", 6)
-    assert [c["status"] for c in answer["checks"][4:]] == ["not_run"] * 15
+    assert {c["status"] for c in answer["checks"][4:]} == {"not_run"}
 
 
 def test_verify_names_what_it_cannot_use(results, tmp_path):
