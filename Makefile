@@ -96,7 +96,10 @@ proof-ladder: setup ## Print how far the follower gets with each kind of memory 
 	@$(PYTHON_VENV) -m bench.ladder
 
 schemas: setup ## Write schemas/ from the documents
+
+schemas: setup ## Write schemas/ from the documents, and pin every arm to its adapter's code
 	@$(MEMTRIAL) schemas
+	@$(MEMTRIAL) list conditions --pin > /dev/null
 
 wheel: setup ## Build the wheel into dist/
 	@$(PYTHON_VENV) -m hatchling build -t wheel
