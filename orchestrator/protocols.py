@@ -338,7 +338,7 @@ class MemoryAdapter(Protocol):
         """Returns the whole store, or what it held at a time (RFC 3339, UTC); changes nothing."""
 
     def close(self) -> None:
-        """Lets go of everything; called once, also after a failure."""
+        """Lets go of everything; called once, also after a failure, and after a hang from another thread."""
 
 
 @runtime_checkable

@@ -99,19 +99,21 @@ class CommandAdapter:
         self._box: MemoryBox | None = None
         self._place: MemoryPlace | None = None
         self._frozen = False
+        self._started: list[MemoryBox] = []
+        self._closed = False
 
     def describe(self) -> Description:
         """Asks a container of its own, which is gone afterwards: a description has no effects."""
-        box = self._start(self._program, None)
+        box = self._begin(None)
         try:
             return self._answer(box, Description, {"step": "describe"})
         finally:
-            box.close()
+            self._end(box)
 
     def open(self, place: MemoryPlace) -> None:
         """Starts the program with an empty work folder, /work."""
         self._place = place
-        self._box = self._start(self._program, place.socket)
+        self._box = self._begin(place.socket)
         budget = place.budget.model_dump(mode="json") if place.budget else None
         gateway = place.gateway and {
             "base_url": self._box.gateway_url,
@@ -167,9 +169,23 @@ class CommandAdapter:
         return found
 
     def close(self) -> None:
-        """Ends the container; the program is not asked."""
-        if self._box is not None:
-            self._box.close()
+        """Ends every container, also one that is only just starting on a thread that hangs."""
+        self._closed = True
+        for box in tuple(self._started):
+            self._end(box)
+
+    def _begin(self, socket: Path | None) -> MemoryBox:
+        box = self._start(self._program, socket)
+        self._started.append(box)
+        if self._closed:
+            self._end(box)
+            raise broken("step-in-order", "expected no step after `close`, found one")
+        return box
+
+    def _end(self, box: MemoryBox) -> None:
+        if box in self._started:
+            self._started.remove(box)
+            box.close()
 
     def _fetch(self) -> None:
         workdir = self._placed().workdir

@@ -310,6 +310,9 @@ class _Life:
 
     def _close(self) -> None:
         fault: AdapterFault | None = None
+        if self._watchdog.hung:
+            # What hangs is let go from another thread: a program is ended by that.
+            self._watchdog = Watchdog(ours=self._a.ours)
         try:
             self._call(self._adapter.close)
         except AdapterFault as found:

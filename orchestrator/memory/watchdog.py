@@ -77,6 +77,11 @@ class Watchdog:
             return error
         return AdapterFault("crashed", "step-without-exception", f"{type(error).__name__}: {error}")
 
+    @property
+    def hung(self) -> bool:
+        """Whether a step never came back, so that this thread takes no other."""
+        return self._hung
+
     def end(self) -> None:
         """Lets the thread end after its last step."""
         self._calls.put(None)

@@ -28,7 +28,8 @@ pytestmark = [pytest.mark.docker, pytest.mark.usefixtures("nothing_left")]
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLE = ROOT / "docs" / "how-to" / "memory-example" / "program"
 HISTORY = said("We decided to keep labels verbatim.", "The parcel count may never be 0.")
-FAST = Limits(step_s=8.0, settle_s=6)
+FAST = Limits(step_s=20.0, settle_s=6)
+WIDE = Limits(step_s=120.0, settle_s=60)
 
 
 @pytest.fixture
@@ -49,7 +50,7 @@ def changed(**steps: str) -> MemoryProgram:
 
 @pytest.fixture
 def lived(start: OpenBox) -> Callable[..., Remembered]:
-    def run(program: MemoryProgram, limits: Limits = FAST) -> Remembered:
+    def run(program: MemoryProgram, limits: Limits = WIDE) -> Remembered:
         adapter = CommandAdapter(program, start, COUNTER, step_s=limits.step_s - 2)
         return life_of(adapter, arm("cue_lines"), HISTORY, limits=limits)
 
@@ -113,7 +114,7 @@ def test_a_program_that_breaks_is_a_failure_of_its_step(lived, steps, step, kind
             b"\ndef retrieve(self", b"\nMemory.first = Memory.retrieve\n\ndef retrieve(self"
         )
         program = MemoryProgram("main.py", (("main.py", 0o644, data),))
-    limits = Limits(step_s=60.0, settle_s=40) if kind == "flooded" else FAST
+    limits = FAST if kind == "timed_out" else WIDE
     remembered = lived(program, limits)
     assert remembered.failure is not None
     assert (remembered.failure.step, remembered.failure.kind) == (step, kind)
