@@ -189,7 +189,8 @@ def _check_bijection(
         "WHERE r.session_id = ? ORDER BY r.ordinal",
         (session.session_id,),
     ).fetchall()
-    found = tuple(Kept(*row[:11], tuple(row[11].split())) for row in rows)
+    read = ((*row[:11], tuple(row[11].split())) for row in rows)
+    found = tuple(Kept(*values) for values in read)
     ended = all(row[12] == 1 for row in rows)
     ids = [row[1] for row in rows]
     if not ended or found != plan or ids != [event.event_id for event in session.events]:

@@ -78,7 +78,8 @@ def utterances(store: sqlite3.Connection, session_id: str) -> tuple[Utterance, .
         "JOIN captured_events c USING (ordinal) WHERE r.session_id = ? ORDER BY r.ordinal",
         (session_id,),
     ).fetchall()
-    return tuple(Utterance(*row[:6], tuple(row[6].split())) for row in rows)
+    read = ((*row[:6], tuple(row[6].split())) for row in rows)
+    return tuple(Utterance(*values) for values in read)
 
 
 def _try(

@@ -58,6 +58,9 @@ class Answers:
         self.answers = list(answers)
         self.prompts: list[str] = []
 
+    def close(self):
+        """Holds nothing."""
+
     def chat(self, prompt, form, *, max_tokens):
         del max_tokens
         self.prompts.append(prompt)

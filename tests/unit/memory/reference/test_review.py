@@ -55,8 +55,13 @@ def test_what_is_left_open_is_not_logged(found, answer):
 
 def test_what_was_resolved_is_not_asked_again(found):
     first = walk(found, begin(found, "anna", None), lambda _: "reject", lambda _: None, Clock())
-    asked = []
-    again = walk(found, begin(found, "anna", first), lambda m: asked.append(m) or "promote", print)  # type: ignore[func-returns-value]
+    asked: list[str] = []
+
+    def ask(memory):
+        asked.append(memory.memory_id)
+        return "promote"
+
+    again = walk(found, begin(found, "anna", first), ask, lambda _: None)
     assert asked == []
     assert again == first
 
