@@ -5,10 +5,14 @@ from __future__ import annotations
 import argparse
 import shlex
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from orchestrator.cli import render
 from orchestrator.cli.trust_options import add_repository, approvals_of
 from orchestrator.core.errors import UsageError
+
+if TYPE_CHECKING:
+    from orchestrator.trust.ceremony import Standing
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -54,6 +58,11 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.curator is not None:
         publish_approval(approvals, approval, SigningKey.load(arguments.curator), now_s=now_s)
     (standing,) = [s for s in standings(approvals, now_s=now_s) if s.approval_id == arguments.id]
+    _told(arguments, words, standing)
+    return 0
+
+
+def _told(arguments: argparse.Namespace, words: tuple[str, ...], standing: Standing) -> None:
     if arguments.json:
         render.document(
             {
@@ -64,7 +73,7 @@ def run(arguments: argparse.Namespace) -> int:
                 "published": standing.published,
             }
         )
-        return 0
+        return
     render.text(f"{len(standing.signers)} of {standing.needed} signatures")
     name = shlex.quote(arguments.id)
     if standing.published:
@@ -74,4 +83,3 @@ def run(arguments: argparse.Namespace) -> int:
         render.text(f"next: memtrial approve sign {name} --curator CURATOR-KEY.pem")
     else:
         render.text(f"next: memtrial approve sign {name} --key ANOTHER-KEY.pem")
-    return 0

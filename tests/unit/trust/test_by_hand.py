@@ -35,5 +35,6 @@ def test_the_guides_commands_verify_a_signature_and_notice_a_change(tmp_path):
         assert "Signature Verified Successfully" in finished.stdout
         assert (tmp_path / "payload").read_bytes() == payload
     envelope.write_bytes(sign_new(payload + b" ", keys, payload_type="application/other"))
-    failed = subprocess.run(["sh", "-ec", program], cwd=tmp_path, capture_output=True, check=False)
+    again = script(envelope, keys[-1].public.keyid)
+    failed = subprocess.run(["sh", "-ec", again], cwd=tmp_path, capture_output=True, check=False)
     assert failed.returncode != 0
