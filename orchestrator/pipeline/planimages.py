@@ -7,15 +7,34 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from orchestrator.core.errors import UsageError
+from orchestrator.core.places import images_root
 from orchestrator.model.plan import ImagePin
 from orchestrator.pipeline.imaging import Shared, languages_of, layer_of_agent, shared_images
 from orchestrator.sandbox.adapter import EngineClient
-from orchestrator.sandbox.agents import with_agent
+from orchestrator.sandbox.agents import read_agent_recipe, with_agent
 from orchestrator.sandbox.images import ensure_loaded, pin
 from orchestrator.sandbox.layers import ImageSpec
 from orchestrator.sources.loader import LoadedTask
 
 Say = Callable[[str], None]
+
+
+def check_holds_no_answer(task: LoadedTask, agent: str) -> None:
+    """Refuses an agent whose own modules are another version of the repository under test: an answer in the house.
+
+    Raises:
+        UsageError: they are.
+    """
+    project = task.card.source.rpartition("-")[0].replace("_", "-").casefold()
+    recipe = read_agent_recipe(images_root(), agent)
+    held = next((w for w in recipe.wheels if w.project.casefold() == project), None)
+    if held is not None:
+        raise UsageError(
+            "agent-holds-library",
+            f"task {task.card.id}: expected an image without {project}, found that agent {agent} brings {held.project} {held.version}",
+            hint="leave the task out with --task, or choose another agent",
+        )
 
 
 class PlanImages:
@@ -52,8 +71,10 @@ class PlanImages:
         """Returns the image of a task, whose pair was made before, for a packaged agent.
 
         Raises:
+            UsageError: the agent's layer holds the library that the task is about.
             MemtrialError: it cannot be made here.
         """
+        check_holds_no_answer(task, agent)
         spec = with_agent(self._common[task.card.id], layer_of_agent(agent, self._say))
         self._load(task, agent, spec)
         self.made.append((task, spec))

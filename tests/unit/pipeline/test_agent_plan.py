@@ -8,12 +8,14 @@ import pytest
 
 from orchestrator.agents.registry import PACKAGED_AGENTS, speech_of
 from orchestrator.core.canonical import sha256_hex
+from orchestrator.core.errors import UsageError
 from orchestrator.core.places import fixtures_root, images_root
 from orchestrator.model.plan import AgentImage, ImagePin
 from orchestrator.pipeline.fits import request_of
+from orchestrator.pipeline.planimages import check_holds_no_answer
 from orchestrator.pipeline.traffic import script_of
 from orchestrator.sandbox.agents import recipe_bytes
-from orchestrator.sources.loader import load_task
+from orchestrator.sources.loader import list_tasks, load_task
 
 TASK = "depotfeed-returns"
 REAL = {"agents": (*PACKAGED_AGENTS, "oracle"), "tasks": (TASK,)}
@@ -76,3 +78,13 @@ def test_another_agent_image_is_another_setting_of_every_arm(make_plan):
 
 def test_its_request_names_no_model(make_plan):
     assert request_of(make_plan(**REAL)).model is None
+
+
+def test_an_agent_that_brings_the_library_under_test_is_refused():
+    names = list_tasks(fixtures_root())
+    tasks = [load_task(fixtures_root(), name) for name in names]
+    about_click = next(task for task in tasks if task.card.source.startswith("click-"))
+    with pytest.raises(UsageError, match="mini-swe-agent brings click"):
+        check_holds_no_answer(about_click, "mini-swe-agent")
+    check_holds_no_answer(about_click, "codex")
+    check_holds_no_answer(load_task(fixtures_root(), TASK), "mini-swe-agent")
