@@ -1,6 +1,7 @@
-"""Lists agents, checks one alone, or has agents solve a task: `memtrial agents [list|check NAME|smoke [NAME ...]]`.
+"""Lists and checks agents: `memtrial agents [list|check NAME|smoke [NAME ...]|transcripts RUN]`.
 
-Everything runs against the scripted model, offline once an agent's image is made: nothing is spent.
+`check` and `smoke` run against the scripted model, offline once an agent's image is made: nothing is
+spent. `transcripts` prints what the agents of a run said and did, with --json as ATIF documents.
 """
 
 from __future__ import annotations
@@ -11,15 +12,24 @@ from orchestrator.cli import render
 from orchestrator.cli.session import add_workers
 from orchestrator.core.errors import Negative, UsageError
 
-WORDS = ("list", "check", "smoke")
+WORDS = ("list", "check", "smoke", "transcripts")
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Adds the options of the verb."""
     parser.add_argument(
-        "word", nargs="?", default="list", metavar="WORD", help="list (default), check or smoke"
+        "word",
+        nargs="?",
+        default="list",
+        metavar="WORD",
+        help="list (default), check, smoke or transcripts",
     )
-    parser.add_argument("names", nargs="*", metavar="NAME", help="agents; smoke: all packaged ones")
+    parser.add_argument(
+        "names",
+        nargs="*",
+        metavar="NAME",
+        help="agents (smoke: by default all packaged ones), or the run of transcripts",
+    )
     add_workers(parser)
 
 
@@ -33,6 +43,8 @@ def run(arguments: argparse.Namespace) -> int:
         )
     if arguments.word == "smoke":
         return _smoke(arguments)
+    if arguments.word == "transcripts":
+        return _transcripts(arguments)
     return _check(arguments) if arguments.word == "check" else _list(arguments)
 
 
@@ -91,6 +103,26 @@ def _check(arguments: argparse.Namespace) -> int:
         )
     if not arguments.json:
         render.text(f"next: memtrial agents smoke {found.agent}")
+    return 0
+
+
+def _transcripts(arguments: argparse.Namespace) -> int:
+    from orchestrator.agents.transcripts.atif import to_atif
+    from orchestrator.core.places import results_root
+    from orchestrator.pipeline.agentsmoke import transcripts_of
+    from orchestrator.pipeline.find import find_run
+
+    name = arguments.names[0] if arguments.names else "latest"
+    found = transcripts_of(find_run(results_root(), name))
+    if arguments.json:
+        render.document([to_atif(made, session_id=key) for key, made in found.items()])
+        return 0
+    for key, made in found.items():
+        render.row(f"{key}: {made.turns} turns, {made.stop_reason or 'no stop reason'}")
+        for event in made.events:
+            first = event.text.strip().partition("\n")[0]
+            render.row(f"  {event.seq:>4} {event.kind:<12} {event.name or '':<14} {first[:120]}")
+    render.text(f"next: memtrial report {name}")
     return 0
 
 

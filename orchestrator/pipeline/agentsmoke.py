@@ -64,6 +64,18 @@ def report_of(folder: Path) -> AgentsReport:
     )
 
 
+def transcripts_of(folder: Path) -> dict[str, Transcript]:
+    """Returns the transcript of each trial of a run whose agent asked a model, by the trial's key."""
+    record = replay(read_entries(folder / "ledger.jsonl")[0])
+    blobs = BlobStore(folder / "blobs")
+    found = {
+        key: _parsed(trial.attempts[-1], blobs, "transcript", Transcript)
+        for key, trial in record.trials.items()
+        if trial.attempts
+    }
+    return {key: transcript for key, transcript in sorted(found.items()) if transcript is not None}
+
+
 def _parsed(attempt: AttemptRecord, blobs: BlobStore, name: str, kind: type[D]) -> D | None:
     """Returns a document of the act stage, or None if it was not kept."""
     done = attempt.stages.get(Stage.ACT)
