@@ -305,7 +305,8 @@ def grade(
         journal.keep(f"{name}-log", log)
         journal.keep(f"{name}-tests", report.canonical())
     journal.spent(max(container_ms for _, _, _, container_ms in results))
-    keep_trace(bench.trial.key, bench.condition, bench.task, journal, injection)
+    views = (bench.task.history, bench.task.key)
+    keep_trace(bench.trial.key, bench.condition, views, journal, injection)
     keep_metrics(bench, journal, injection, diff)
     return grade_reports(
         trial=bench.trial,
@@ -336,7 +337,8 @@ def condemn(bench: Bench, journal: Journal, seen: Misconduct) -> Verdict:
         ) from seen
     harvested = journal.recorded(Stage.HARVEST, Harvest)
     journal.keep("misconduct", "".join(f"{line}\n" for line in seen.evidence).encode())
-    keep_trace(bench.trial.key, bench.condition, bench.task, journal, injection)
+    views = (bench.task.history, bench.task.key)
+    keep_trace(bench.trial.key, bench.condition, views, journal, injection)
     return condemned(
         trial=bench.trial,
         key=bench.task.key,

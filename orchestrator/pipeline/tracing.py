@@ -25,7 +25,6 @@ from orchestrator.model.task import History, Key
 from orchestrator.model.trace import TRACE, MemoryTrace
 from orchestrator.pipeline.journal import Journal
 from orchestrator.scoring.trace import Seen, Stages, trace_of
-from orchestrator.sources.loader import LoadedTask
 
 D = TypeVar("D", bound=Document)
 Read = Callable[[str], bytes | None]
@@ -37,7 +36,11 @@ def is_traced(condition: Condition) -> bool:
 
 
 def keep_trace(
-    trial: str, condition: Condition, task: LoadedTask, journal: Journal, injection: Injection
+    trial: str,
+    condition: Condition,
+    views: tuple[History, Key],
+    journal: Journal,
+    injection: Injection,
 ) -> None:
     """Records where the facts of the key went in a trial that is being graded, for an arm that has memory."""
     remembered = journal.recorded(Stage.REMEMBER, Remembered)
@@ -46,8 +49,8 @@ def keep_trace(
     trace = trace_trial(
         trial,
         condition,
-        history=task.history,
-        key=task.key,
+        history=views[0],
+        key=views[1],
         read=lambda name: journal.found(Stage.REMEMBER, name),
         remembered=remembered,
         injection=injection,
