@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -54,8 +55,10 @@ def test_it_replays_in_fresh_containers_and_a_changed_byte_is_divergent(solved):
     again = json.loads(finished.stdout)
     assert again["same"]
     assert diff_of(results / again["replayed_run"]) == diff_of(run)
-    change_one_byte(run / "gateway")
-    finished = memtrial("replay", run.name, results=results)
+    copy = results / f"{run.name}-changed"
+    shutil.copytree(run, copy)
+    change_one_byte(copy / "gateway")
+    finished = memtrial("replay", copy.name, results=results)
     assert finished.returncode == 1, finished.stderr
     assert "LEFT ITS RECORDING at call 0 of " in finished.stdout
 
