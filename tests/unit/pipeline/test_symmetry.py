@@ -85,7 +85,8 @@ def test_plan_refuses_conditions_whose_budgets_differ(tmp_path, fixtures):
     shutil.copytree(fixtures, copy)
     path = copy / "conditions.json"
     registry = json.loads(path.read_text())
-    registry["conditions"][2]["budget"]["max_tokens"] += 1
+    third = [arm for arm in registry["conditions"] if arm.get("standard")][2]
+    third["budget"]["max_tokens"] += 1
     path.write_text(json.dumps(registry))
     with pytest.raises(DocumentError) as caught:
         build_plan(
