@@ -68,8 +68,7 @@ def build_plan(
 
     Args:
         request: what is asked for.
-        fixtures: folder of tasks, sources and conditions.
-        images: folder of the image recipes; holds the scripted agents' program.
+        fixtures, images: folders of tasks, sources and conditions, and of image recipes and programs.
         image_pins: gives (agent image, verifier image) of a task; `agent_pins` that of a packaged agent.
         source: which memtrial makes the plan; by default it is looked up.
 
@@ -80,8 +79,8 @@ def build_plan(
     chosen = choose(request, fixtures=fixtures, images=images)
     tasks, conditions, agents = chosen.tasks, chosen.conditions, chosen.agents
     gateway = _gateway(request, chosen, fixtures)
-    pins = _task_pins(request, fixtures, tasks, image_pins)
-    pins = _with_agents(pins, tasks, agents, agent_pins)
+    bare = _task_pins(request, fixtures, tasks, image_pins)
+    pins = _with_agents(bare, tasks, agents, agent_pins)
     made_by = source or source_state()
     return Plan(
         suite=request.suite,

@@ -17,7 +17,7 @@ def test_ingest_counts_events_and_writes_every_document(tmp_path, capsys):
     assert main(["memory", "ingest", *TASK, "--out", str(out)]) == 0
     told = capsys.readouterr().out
     assert "captured" in told
-    assert "next: memtrial memory retrieve --condition raw_fts --task depotfeed-returns" in told
+    assert "memtrial memory retrieve --condition raw_fts --task depotfeed-returns" in told
     names = {path.name for path in out.iterdir()}
     assert names >= {"captures.json", "dump.json", "ranked.json", "context.json", "store.tar"}
     reader = ArchiveReader(out / "store.tar")
