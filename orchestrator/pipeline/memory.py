@@ -87,6 +87,8 @@ def adapter_of(
         asks=asker_of,
         inner=None if over is None else lambda: shelf.make(over, below),
     )
+    # What cannot be made at all is no failure of the arm: it is found before a trial begins.
+    shelf.make(condition.adapter, supplies)
     return lambda: shelf.make(condition.adapter, supplies)
 
 

@@ -79,8 +79,7 @@ def build_plan(
     chosen = choose(request, fixtures=fixtures, images=images)
     tasks, conditions, agents = chosen.tasks, chosen.conditions, chosen.agents
     gateway = _gateway(request, chosen, fixtures)
-    bare = _task_pins(request, fixtures, tasks, image_pins)
-    pins = _with_agents(bare, tasks, agents, agent_pins)
+    pins = _with_agents(_task_pins(request, fixtures, tasks, image_pins), tasks, agents, agent_pins)
     made_by = source or source_state()
     return Plan(
         suite=request.suite,
