@@ -56,7 +56,7 @@ def test_neither_history_nor_prompt_changes_what_the_file_says() -> None:
 
 
 def test_a_task_without_a_curated_file_is_refused() -> None:
-    with pytest.raises(DocumentError, match="condition curated: expected a curated file"):
+    with pytest.raises(DocumentError, match="expected a curated file of the task"):
         adapter_of(arm("curated"), None, COUNTER)
 
 
