@@ -23,7 +23,7 @@ smoke: setup ## Run the main job: set-up, plan, trials, verdicts, report (offlin
 test: setup ## Run all tests, with real Docker, but for those that the proofs run
 	@$(MEMTRIAL) engine > /dev/null
 	@$(PYTHON_VENV) -m pytest -q -n 2 tests -m "not docker and not proof"
-	@$(PYTHON_VENV) -m pytest -q tests -m "docker and not proof"
+	@$(PYTHON_VENV) -m pytest -q -n 2 --dist loadfile tests -m "docker and not proof"
 
 lint: setup ## Lint, types, import contracts and published schemas
 	@$(PYTHON_VENV) -m ruff check .
