@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import select
 import shlex
 import shutil
 import signal
@@ -21,6 +20,7 @@ from pathlib import Path
 
 from orchestrator.cli import render
 from orchestrator.core.errors import EnvironmentMissing
+from orchestrator.core.waiting import readable
 from orchestrator.model.task import Episode
 from orchestrator.pipeline.curation import Choice, Tick
 
@@ -144,7 +144,7 @@ class Terminal:
             left_s = TICK_S if ends_s is None else min(TICK_S, ends_s - time.monotonic())
             if left_s <= 0:
                 return None
-            ready, _, _ = select.select([sys.stdin], [], [], left_s)
+            ready = readable(sys.stdin, left_s)
             tick()
             if ready:
                 data = os.read(sys.stdin.fileno(), 4096)

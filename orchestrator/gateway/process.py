@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import select
 import subprocess
 import sys
 import threading
@@ -19,6 +18,7 @@ from typing import Self
 
 from orchestrator.core.errors import ApprovalRefused, EnvironmentMissing, MemtrialError
 from orchestrator.core.strictjson import parse_json
+from orchestrator.core.waiting import readable
 from orchestrator.gateway.control import MAX_LINE_BYTES, order_close, order_open
 from orchestrator.model.gateway import GatewaySetup, LiveSetup, Traffic
 from orchestrator.protocols import GatewayPlace, TrialPlace
@@ -88,7 +88,7 @@ class GatewayProcess:
             deadline_s = time.monotonic() + timeout_s
             while not data.endswith(b"\n"):
                 left_s = deadline_s - time.monotonic()
-                if left_s <= 0 or not select.select([stdout], [], [], left_s)[0]:
+                if left_s <= 0 or not readable(stdout, left_s):
                     raise self._silent(f"nothing within {timeout_s:.0f} s")
                 piece = stdout.read1(65536)  # type: ignore[attr-defined]
                 if not piece:

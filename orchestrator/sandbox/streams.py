@@ -7,7 +7,6 @@ The engine multiplexes stdout and stderr with an 8-byte header per chunk (Docker
 from __future__ import annotations
 
 import json
-import select
 import socket
 import struct
 import time
@@ -15,6 +14,7 @@ from typing import Any
 
 from orchestrator.core.errors import IntegrityError, MemtrialError
 from orchestrator.core.strictjson import parse_json
+from orchestrator.core.waiting import readable
 
 STDOUT = 1
 STDERR = 2
@@ -107,7 +107,7 @@ class Stream:
     def _take(self, count: int, deadline_s: float) -> bytes | None:
         while len(self._pending) < count:
             wait_s = deadline_s - time.monotonic()
-            if wait_s <= 0 or not select.select([self._socket], [], [], wait_s)[0]:
+            if wait_s <= 0 or not readable(self._socket, wait_s):
                 raise DeadlinePassed
             data = self._socket.recv(_READ_BYTES)
             if not data:

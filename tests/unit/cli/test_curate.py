@@ -6,7 +6,6 @@ import json
 import os
 import pty
 import re
-import select
 import shutil
 import signal
 import subprocess
@@ -19,6 +18,7 @@ import pytest
 from orchestrator.cli.main import main
 from orchestrator.core.canonical import sha256_hex
 from orchestrator.core.places import fixtures_root
+from orchestrator.core.waiting import readable
 
 TASK = "depotfeed-returns"
 EDITOR = Path(__file__).with_name("editor.py")
@@ -39,7 +39,7 @@ class Seat:
         ends = time.monotonic() + 60
         while not (found := re.search(pattern, self.shown, re.DOTALL)):
             assert time.monotonic() < ends, self.shown
-            if select.select([self.terminal], [], [], 0.2)[0]:
+            if readable(self.terminal, 0.2):
                 try:
                     data = os.read(self.terminal, 65536)
                 except OSError:
