@@ -52,7 +52,7 @@ def run(arguments: argparse.Namespace) -> int:
     if (arguments.socket is None) == (arguments.port is None):
         raise UsageError(
             "gateway-place",
-            "expected exactly one of --socket and --port, found both or none",
+            f"expected one of --socket and --port, found {'neither' if arguments.port is None else 'both'}",
             hint="add --port 0 for a free loopback port",
         )
     from orchestrator.pipeline.standalone import Wish, serve

@@ -36,7 +36,9 @@ def caps_from(given: list[str]) -> tuple[tuple[CapLevel, int], ...]:
     for text in given:
         name, _, amount = text.partition("=")
         level = next((level for level in LEVELS if level == name), None)
-        if level is None or level in found:
+        if level is None:
+            raise _refuse(text, f"a level ({', '.join(LEVELS)}), = and an amount in dollars")
+        if level in found:
             raise _refuse(text, f"each of {', '.join(LEVELS)} at most once")
         match = _AMOUNT.fullmatch(amount)
         if match is None:

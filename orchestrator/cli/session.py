@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal
 from orchestrator.cli import render
 from orchestrator.cli.command import shown_path
 from orchestrator.cli.live import Progress
-from orchestrator.core.errors import Incomplete, Negative, UsageError
+from orchestrator.core.errors import BudgetExhausted, Incomplete, Negative, UsageError
 from orchestrator.core.words import counted
 from orchestrator.model.report import RunReport
 from orchestrator.pipeline.options import PlanRequest
@@ -174,6 +174,7 @@ def finish(
 
     Raises:
         Incomplete: trials without a verdict are left.
+        BudgetExhausted: some of them because a cap of their condition or of the run is used up.
     """
     from orchestrator.report.terminal import render_report
 
@@ -202,7 +203,7 @@ def finish(
     return report
 
 
-def incomplete(report: RunReport, left: int, *, how: str) -> Incomplete:
+def incomplete(report: RunReport, left: int, *, how: str) -> Incomplete | BudgetExhausted:
     """Returns the error of a run with open trials: what failed, and what helps.
 
     A trial whose last attempt is an infrastructure error has used up its retry policy; going on without
@@ -214,7 +215,14 @@ def incomplete(report: RunReport, left: int, *, how: str) -> Incomplete:
         how: the command that goes on, as a hint.
     """
     failed = [trial for trial in report.trials if trial.outcome == "infra_error"]
+    capped = [t for t in report.trials if t.outcome == "budget" and t.verdict_sha256 is None]
     said = f"{left} of {counted(len(report.trials), 'trial')} {'has' if left == 1 else 'have'} no verdict"
+    if capped:
+        return BudgetExhausted(
+            "caps-used-up",
+            f"{said}; {len(capped)} of them met a cap that trials share, first {capped[0].trial}: {capped[0].why}",
+            hint="a call must fit with the most that it may cost, not with what calls cost so far: make a plan with higher --cap values; `memtrial resume` would meet the same cap",
+        )
     if not failed:
         return Incomplete("run-incomplete", said, hint=how)
     first = failed[0]

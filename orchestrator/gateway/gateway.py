@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 import shutil
 import socket
+import stat
 from pathlib import Path
 
 from orchestrator.core.errors import UsageError
@@ -62,6 +63,7 @@ class Gateway:
         self._sockets = sockets
         self._bounds = bounds
         self._servers: dict[str | None, asyncio.Server] = {}
+        self._own_sockets: list[Path] = []
         self._connections: dict[Connection, tuple[str | None, asyncio.Task[None]]] = {}
         self._held: dict[str | None, Held] = {}
         self._count = 0
@@ -139,26 +141,55 @@ class Gateway:
         """Listens on a Unix socket that any user of its folder may connect to.
 
         Raises:
-            UsageError: something listens there already.
+            UsageError: something listens there already, something else is there, or nothing can be made there.
         """
         self._free(path)
-        self._servers[trial] = await asyncio.start_unix_server(
-            lambda reader, writer: self._connected(reader, writer, trial), path=path, backlog=256
-        )
+        try:
+            self._servers[trial] = await asyncio.start_unix_server(
+                lambda reader, writer: self._connected(reader, writer, trial),
+                path=path,
+                backlog=256,
+            )
+        except OSError as error:
+            raise UsageError(
+                "socket-not-made",
+                f"{path}: expected a folder that a socket can be made in, found {error.strerror or error}",
+                hint="make the folder, or choose a shorter path",
+            ) from error
         path.chmod(0o666)
+        self._own_sockets.append(path)
 
     async def listen_loopback(self, port: int) -> int:
-        """Listens on a loopback port and returns its number; 0 asks for a free one."""
-        server = await asyncio.start_server(
-            lambda reader, writer: self._connected(reader, writer, None), "127.0.0.1", port
-        )
+        """Listens on a loopback port and returns its number; 0 asks for a free one.
+
+        Raises:
+            UsageError: there is no such port, or it is not to be had.
+        """
+        try:
+            server = await asyncio.start_server(
+                lambda reader, writer: self._connected(reader, writer, None), "127.0.0.1", port
+            )
+        except (OSError, OverflowError) as error:
+            raise UsageError(
+                "port-not-free",
+                f"port {port}: expected a free loopback port from 1 to 65535, found {getattr(error, 'strerror', None) or error}",
+                hint="choose another port, or 0 for any free one",
+            ) from error
         self._servers[f"port {port}"] = server
         return int(server.sockets[0].getsockname()[1])
 
     def _free(self, path: Path) -> None:
-        """Removes a socket that nobody listens on."""
-        if not path.exists():
+        """Removes a socket that nobody listens on, and nothing else."""
+        try:
+            kind = path.lstat().st_mode
+        except OSError:
             return
+        if not stat.S_ISSOCK(kind):
+            raise UsageError(
+                "not-a-socket",
+                f"{path}: expected a free path or an old socket, found something else, which is left as it is",
+                hint="choose another path for the socket",
+            )
         probe = socket.socket(socket.AF_UNIX)
         try:
             probe.connect(str(path))
@@ -193,6 +224,8 @@ class Gateway:
         """Ends everything: calls within a limit, then sockets, mode, record and book."""
         for server in self._servers.values():
             server.close()
+        for path in self._own_sockets:
+            path.unlink(missing_ok=True)
         for trial in {t for t, _ in self._connections.values()}:
             await self._end_connections(trial)
         await self.desk.mode.close()

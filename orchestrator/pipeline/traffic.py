@@ -231,7 +231,7 @@ def check_traffic(traffic: Traffic | None) -> None:
     if shared:
         raise BudgetExhausted(
             "budget-exhausted",
-            f"expected room for the trial's calls, found the cap per {min(shared)} used up",
+            f"expected the cap per {min(shared)} to leave room for the most that the next call may cost, found less",
             hint="make a plan with a higher cap",
         )
     left = traffic.divergence if traffic is not None else None

@@ -35,6 +35,7 @@ from orchestrator.model.report import (
     TrialRow,
 )
 from orchestrator.model.resources import add_up
+from orchestrator.model.spending import CapCount
 from orchestrator.model.trace import TRACE, MemoryTrace
 from orchestrator.model.verdict import MEMORY_REASONS, FailureReason, Tally, Verdict
 from orchestrator.report.check import check_blobs
@@ -318,7 +319,9 @@ def _row(item: Graded, charge: Charge | None) -> TrialRow:
         status=_status(item),
         outcome=last.outcome if last else None,
         failure_reason=verdict.failure_reason if verdict else None,
-        why=why(verdict) if verdict else (last.error if last and last.error else NOT_RUN),
+        why=why(verdict, _refused(item))
+        if verdict
+        else (last.error if last and last.error else NOT_RUN),
         charge=charge,
         memory_status=item.trace.status if item.trace and not item.dropped else None,
         memory_tokens=item.injection.tokens if item.injection else None,
@@ -330,6 +333,11 @@ def _row(item: Graded, charge: Charge | None) -> TrialRow:
         spending=item.spent.spending if item.spent else None,
         own_usage=item.spent.own if item.spent else None,
     )
+
+
+def _refused(item: Graded) -> tuple[CapCount, ...]:
+    spent = item.spent.spending if item.spent else None
+    return spent.caps_met if spent else ()
 
 
 def _status(item: Graded) -> Literal["resolved", "unresolved", "dropped", "no_verdict"]:

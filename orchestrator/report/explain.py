@@ -1,14 +1,16 @@
-"""One plain sentence on why a trial ended as it did, from its verdict alone."""
+"""One plain sentence on why a trial ended as it did, from its verdict and the calls that caps refused."""
 
 from __future__ import annotations
 
+from orchestrator.core.words import counted
+from orchestrator.model.spending import CapCount
 from orchestrator.model.verdict import Tally, Verdict
 
 NOT_RUN = "not run yet"
 
 
-def why(verdict: Verdict) -> str:
-    """Returns the sentence for a verdict."""
+def why(verdict: Verdict, capped: tuple[CapCount, ...] = ()) -> str:
+    """Returns the sentence for a verdict; `capped` are the calls that caps on model spending refused."""
     if verdict.resolved:
         return "all hidden tests and the base suite pass"
     parts = []
@@ -16,7 +18,14 @@ def why(verdict: Verdict) -> str:
         said = next(v for v in verdict.violations if v.rule == "misconduct")
         return f"misconduct ({said.subject}): {said.detail}; its tests were not run"
     if not verdict.within_limits:
-        parts.append("the agent was stopped at a limit")
+        refused = ", ".join(
+            f"{counted(met.calls, 'call')} by the cap per {met.cap}" for met in capped
+        )
+        parts.append(
+            f"models may not cost more: refused were {refused}"
+            if capped
+            else "the agent was stopped at a limit"
+        )
     if verdict.violations:
         first = verdict.violations[0]
         more = f" and {len(verdict.violations) - 1} more" if len(verdict.violations) > 1 else ""

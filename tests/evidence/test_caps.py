@@ -70,6 +70,9 @@ def test_a_trial_over_its_cap_ends_as_its_arms_affair_and_the_report_counts_the_
     assert [(c.cap, c.calls > 0) for c in report.spending.total.caps_met] == [("trial", True)]
     assert report.spending.total.refused == sum(c.calls for c in report.spending.total.caps_met)
     assert "refused by the cap per trial" in (folder / layout.REPORT_TEXT).read_text("utf-8")
+    stopped = [trial for trial in report.trials if trial.outcome == "budget"]
+    assert stopped
+    assert all("by the cap per trial" in trial.why for trial in stopped)
     for trial in report.trials:
         if trial.spending is not None:
             assert trial.spending.cost.usd_micros <= bound

@@ -31,6 +31,16 @@ def test_used_up_attempts_are_named_with_what_failed_and_a_way_on() -> None:
     assert "new run of the plan" in error.hint
 
 
+def test_a_cap_that_trials_share_is_told_as_such_and_not_as_something_to_resume() -> None:
+    report = report_with("expected the cap per run to leave room, found less")
+    row = report.trials[0].model_copy(update={"outcome": "budget", "status": "no_verdict"})
+    capped = report.model_copy(update={"trials": (row,), "complete": False})
+    error = incomplete(capped, 1, how="run `memtrial resume r`")
+    assert (error.reference, error.exit_code) == ("caps-used-up", 7)
+    assert "cap per run" in error.message
+    assert "higher --cap" in error.hint
+
+
 def test_trials_that_were_only_stopped_are_resumed() -> None:
     error = incomplete(report_with("stopped"), 1, how="run `memtrial resume r`")
     assert (error.reference, error.hint) == ("run-incomplete", "run `memtrial resume r`")

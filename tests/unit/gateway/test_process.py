@@ -186,7 +186,7 @@ def test_the_verb_serves_on_a_unix_socket(tmp_path):
                 "x",
             ),
             2,
-            "exactly one of --socket and --port",
+            "expected one of --socket and --port, found neither",
         ),
         (("--cassette", "no-such-run", "--port", "0"), 2, "no-such-run"),
     ],
@@ -202,3 +202,30 @@ def test_a_wrong_command_line_is_refused_with_the_next_step(words, code, said):
     assert finished.returncode == code, finished.stderr
     assert said in finished.stderr
     assert "next:" in finished.stderr
+
+
+def test_what_is_no_socket_is_left_where_it_lies(tmp_path):
+    precious = tmp_path / "precious.txt"
+    precious.write_text("mine")
+    with (
+        running(ScriptedMode(SCRIPT), tmp_path / "one") as here,
+        pytest.raises(UsageError, match="left as it is"),
+    ):
+        here.call(here.gateway.listen_unix(precious))
+    assert precious.read_text() == "mine"
+
+
+def test_a_place_that_cannot_be_had_is_refused_by_name(tmp_path):
+    with running(ScriptedMode(SCRIPT), tmp_path / "one") as here:
+        with pytest.raises(UsageError, match="nowhere/s: expected a folder"):
+            here.call(here.gateway.listen_unix(tmp_path / "nowhere" / "s"))
+        for port in (99_999, here.call(here.gateway.listen_loopback(0))):
+            with pytest.raises(UsageError, match=f"port {port}: expected a free loopback port"):
+                here.call(here.gateway.listen_loopback(port))
+
+
+def test_a_socket_is_gone_with_its_gateway(tmp_path):
+    with running(ScriptedMode(SCRIPT), tmp_path / "one") as here:
+        here.call(here.gateway.listen_unix(tmp_path / "s"))
+        assert (tmp_path / "s").is_socket()
+    assert not (tmp_path / "s").exists()
