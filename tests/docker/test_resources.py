@@ -56,7 +56,7 @@ def test_an_agent_within_its_cores_is_not(sandbox, task):
 
 
 def test_processes_and_refused_forks_are_counted(sandbox, task):
-    script = "for i in $(seq 60); do sleep 0.8 & done 2>/dev/null; wait"
+    script = "for i in $(seq 60); do sleep 3 & done 2>/dev/null; wait"
     _, found = used(sandbox, limited(task, pids=40), shell(script))
     assert 30 <= found.pids_peak <= 40
     assert found.forks_refused > 0 or found.source == "engine"
