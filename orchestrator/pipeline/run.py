@@ -93,19 +93,25 @@ class Run:
 
     @classmethod
     def create(
-        cls, results: Path, plan: Plan, *, engine: str, workers: int, approve: Approve | None = None
+        cls,
+        results: Path,
+        plan: Plan,
+        *,
+        engine: str,
+        workers: int,
+        approve: Approve | None = None,
+        replayed: bool = False,
     ) -> Run:
-        """Makes the folder of a new run and points `latest` at it.
+        """Makes the folder of a new run and points `latest` at it, but for a recording that is played again.
 
         `approve` uses the approval of a live run up, for this run's id, before anything is made.
         """
-        plan_bytes = plan.canonical()
         plan_sha256 = plan.digest_sha256()
         run_id = f"{run_stamp().lower()}-{plan_sha256[:8]}-{secrets.token_hex(2)}"
         approved = approve(run_id) if approve else None
         folder = results / run_id
         folder.mkdir(parents=True)
-        write_atomic(folder / "plan.json", plan_bytes)
+        write_atomic(folder / "plan.json", plan.canonical())
         if approved:
             approved.write(folder)
         ledger = Ledger.create(folder / "ledger.jsonl")
@@ -114,7 +120,8 @@ class Run:
         )
         if approved:
             ledger.append(approved.entry)
-        point_latest(results, run_id)
+        if not replayed:
+            point_latest(results, run_id)
         return cls(folder, plan, ledger, RunRecord())
 
     @classmethod

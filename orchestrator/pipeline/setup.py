@@ -225,7 +225,12 @@ def start_run(
     sandbox = DockerSandbox(client, installation_id(cache_root()), runtime=plan.runtime)
     with stoppable(sandbox, watch) as stopper:
         run = Run.create(
-            results_root(), plan, engine=describe(client), workers=workers, approve=approve
+            results_root(),
+            plan,
+            engine=describe(client),
+            workers=workers,
+            approve=approve,
+            replayed=cassette is not None,
         )
         stopper.of(run)
         watch.say(

@@ -101,6 +101,7 @@ def test_the_run_replays_offline_to_the_same_verdicts(recorded, client, reach_by
     assert finished.returncode == 0, finished.stderr
     report = json.loads(finished.stdout)
     assert report["same"]
+    assert (results / "latest").resolve() == run, "a replay takes no name away from its recording"
     assert all(t["exact"] + t["normalised"] == 3 for t in report["trials"])
     assert len(report["trials"]) == 3
     assert ours(client) == before
