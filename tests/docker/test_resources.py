@@ -44,10 +44,11 @@ def test_the_peak_of_memory_is_the_kernels_high_water_mark(sandbox, task):
 
 def test_an_agent_that_wants_more_than_its_cores_is_seen_throttled(sandbox, task):
     program = "import time; t = time.time()\nwhile time.time() - t < 2: pass"
-    _, found = used(sandbox, limited(task, cpus_milli=300), python(program))
+    # A tenth of a core is what it gets of any machine, so it is held back on a busy one too.
+    _, found = used(sandbox, limited(task, cpus_milli=100), python(program))
     assert found.throttled_ms > 300
     assert found.throttled_periods > 3
-    assert 200 < found.cpu_ms < 1500
+    assert 100 < found.cpu_ms < 1500
 
 
 def test_an_agent_within_its_cores_is_not(sandbox, task):
