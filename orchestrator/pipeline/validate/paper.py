@@ -156,6 +156,10 @@ def overlap(task: LoadedTask, checkout: Checkout | None) -> Check:
     return check("v8-overlap", problems, ", ".join(seen))
 
 
+# The first line of a call over several: a name of the test framework, which its own layer holds too.
+_OPENS_A_CALL = re.compile(rb"@?[\w.]+\(?")
+
+
 def leaks(task: LoadedTask, checkout: Checkout | None, layers: Sequence[bytes]) -> Check:
     """V9: no hidden test, patch or fact in an image layer, one commit, no refs; layers of the toolchain are made before any task."""
     if checkout is None:
@@ -178,7 +182,11 @@ def leaks(task: LoadedTask, checkout: Checkout | None, layers: Sequence[bytes]) 
     }
     secrets |= {line.strip() for line in added_lines(task.rehearsal.reference_patch.encode())}
     secrets |= {v.encode() for test in task.key.card.fail_to_pass for v in test.values}
-    telling = [line for line in secrets if len(line) >= MIN_LEAK_CHARS and line not in pinned]
+    telling = [
+        line
+        for line in secrets
+        if len(line) >= MIN_LEAK_CHARS and line not in pinned and not _OPENS_A_CALL.fullmatch(line)
+    ]
     for line in telling:
         if any(line in layer for layer in layers):
             problems.append(

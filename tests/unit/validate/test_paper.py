@@ -150,6 +150,15 @@ def test_a_line_of_the_key_in_an_image_layer_is_caught(telling):
     assert says in found.evidence
 
 
+def test_the_first_line_of_a_call_is_no_part_of_the_key():
+    """`@pytest.mark.parametrize(` stands in a hidden test and in the test framework's own layer."""
+    task = load_task(fixtures_root(), "cachetools-shelf")
+    _, checkout = paper.pins(task)
+    opening = b"@pytest.mark.parametrize("
+    assert any(opening in file.text.encode().splitlines() for file in task.key.hidden_files)
+    assert paper.leaks(task, checkout, [opening + b"\n"]).ok
+
+
 def test_memory_tests_that_hand_over_yes_and_no_alone_are_caught(fixtures):
     edit(fixtures, "key.json", lambda d: [t.update(values=["true"]) for t in d["fail_to_pass"]])
     assert "yes and no alone" in failing(fixtures)["v7-hidden-tests"]
