@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, Self
+from typing import Annotated, Literal, Self, TypeVar
 
-from pydantic import BaseModel, ConfigDict, StringConstraints, ValidationError
+from pydantic import BaseModel, ConfigDict, StringConstraints, TypeAdapter, ValidationError
 
 from orchestrator.core.canonical import canonical_bytes, sha256_hex
 from orchestrator.core.errors import DocumentError
@@ -20,6 +20,7 @@ UtcTime = Annotated[
 ]
 Day = Annotated[str, StringConstraints(pattern=r"^\d{4}-\d\d-\d\d$")]
 Text = Annotated[str, StringConstraints(min_length=1)]
+T = TypeVar("T")
 
 
 class Closed(BaseModel):
@@ -93,6 +94,44 @@ class Document(Closed):
         """
         parse_json(data, where=where, max_bytes=max_bytes)
         return cls._validated(data, where)
+
+
+def parse_one_of(adapter: TypeAdapter[T], data: bytes, *, where: str, what: str, schema: str) -> T:
+    """Validates one of several documents that a field tells apart.
+
+    Args:
+        adapter: of the union.
+        data: the exact bytes.
+        where: name of the document for the error text.
+        what: what it should be, in words.
+        schema: file name (without suffix) of the published schema.
+
+    Raises:
+        DocumentError: not strict JSON, or none of them; the text names every field at fault.
+    """
+    parse_json(data, where=where)
+    try:
+        return adapter.validate_json(data)
+    except ValidationError as error:
+        raise DocumentError(
+            "document-invalid",
+            f"{where}: expected a valid {what}, found {_problems(error)}",
+            hint=f"compare the document with schemas/{schema}.json",
+        ) from error
+
+
+def require_canonical(document: Closed, data: bytes, *, where: str, what: str) -> None:
+    """Refuses bytes that are not the RFC 8785 bytes of the document that was read from them.
+
+    Raises:
+        DocumentError: they are others.
+    """
+    if document.canonical() != data:
+        raise DocumentError(
+            "document-not-canonical",
+            f"{where}: expected the RFC 8785 bytes of a {what}, found others",
+            hint="restore the file from a copy; memtrial writes canonical bytes only",
+        )
 
 
 def _not_canonical(document: type[BaseModel], where: str, found: str) -> DocumentError:

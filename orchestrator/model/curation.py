@@ -8,11 +8,9 @@ from __future__ import annotations
 
 from typing import Annotated, Final, Literal, Self
 
-from pydantic import Field, TypeAdapter, ValidationError, model_validator
+from pydantic import Field, TypeAdapter, model_validator
 
-from orchestrator.core.errors import DocumentError
-from orchestrator.core.strictjson import parse_json
-from orchestrator.model.base import Closed, Document, Sha256, Slug
+from orchestrator.model.base import Closed, Document, Sha256, Slug, parse_one_of, require_canonical
 
 PROTOCOL: Final = "curated-file-budgeted-v1"
 MILLISECONDS_PER_MINUTE = 60_000
@@ -144,25 +142,9 @@ def parse_curator_log(data: bytes, *, where: str, canonical: bool = False) -> Cu
     Raises:
         DocumentError: not strict JSON, no known kind of curator, or a log that contradicts itself.
     """
-    parse_json(data, where=where)
-    try:
-        log = CURATOR_LOG.validate_json(data)
-    except ValidationError as error:
-        problems = "; ".join(
-            f"{'.'.join(map(str, e['loc'])) or 'document'}: {e['msg'].lower()}"
-            for e in error.errors(include_url=False)[:8]
-        )
-        raise DocumentError(
-            "document-invalid",
-            f"{where}: expected a valid curator log, found {problems}",
-            hint="compare the document with schemas/curator-log.json",
-        ) from error
-    if canonical and log.canonical() != data:
-        raise DocumentError(
-            "document-not-canonical",
-            f"{where}: expected the RFC 8785 bytes of a curator log, found others",
-            hint="restore the file from a copy; memtrial writes canonical bytes only",
-        )
+    log = parse_one_of(CURATOR_LOG, data, where=where, what="curator log", schema="curator-log")
+    if canonical:
+        require_canonical(log, data, where=where, what="curator log")
     return log
 
 

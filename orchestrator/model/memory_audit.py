@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from typing import Annotated, Final, Literal, Self
 
-from pydantic import Field, TypeAdapter, ValidationError, model_validator
+from pydantic import Field, TypeAdapter, model_validator
 
 from orchestrator.core.canonical import canonical_bytes, digest_sha256, sha256_hex
 from orchestrator.core.errors import DocumentError
 from orchestrator.core.strictjson import parse_json
-from orchestrator.model.base import Closed, Sha256, Slug, Text
+from orchestrator.model.base import Closed, Sha256, Slug, Text, parse_one_of, require_canonical
 from orchestrator.model.lifecycle import DropReason
 from orchestrator.model.report import Count
 
@@ -162,24 +162,8 @@ def parse_audit(data: bytes, *, where: str) -> AnyAudit:
             f"{where}: expected plan and bundle version {sorted(SUPPORTED)}, found {versions}",
             hint="verify it with the memtrial that wrote it",
         )
-    try:
-        audit = _AUDIT.validate_json(data)
-    except ValidationError as error:
-        problems = "; ".join(
-            f"{'.'.join(map(str, e['loc'])) or 'document'}: {e['msg'].lower()}"
-            for e in error.errors(include_url=False)[:8]
-        )
-        raise DocumentError(
-            "document-invalid",
-            f"{where}: expected a valid memory audit, found {problems}",
-            hint="compare the document with schemas/memory-audit.json",
-        ) from error
-    if audit.canonical() != data:
-        raise DocumentError(
-            "document-not-canonical",
-            f"{where}: expected the RFC 8785 bytes of a memory audit, found others",
-            hint="restore the file from a copy; memtrial writes canonical bytes only",
-        )
+    audit = parse_one_of(_AUDIT, data, where=where, what="memory audit", schema="memory-audit")
+    require_canonical(audit, data, where=where, what="memory audit")
     return audit
 
 

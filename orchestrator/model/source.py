@@ -7,11 +7,9 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field, TypeAdapter, ValidationError
+from pydantic import Field, TypeAdapter
 
-from orchestrator.core.errors import DocumentError
-from orchestrator.core.strictjson import parse_json
-from orchestrator.model.base import Closed, Document, GitId, Sha256, Slug, Text
+from orchestrator.model.base import Closed, Document, GitId, Sha256, Slug, Text, parse_one_of
 
 
 class Expected(Closed):
@@ -110,16 +108,4 @@ def parse_source(data: bytes, *, where: str) -> Source:
     Raises:
         DocumentError: not strict JSON, or no known kind of source.
     """
-    parse_json(data, where=where)
-    try:
-        return SOURCE.validate_json(data)
-    except ValidationError as error:
-        problems = "; ".join(
-            f"{'.'.join(map(str, e['loc'])) or 'document'}: {e['msg'].lower()}"
-            for e in error.errors(include_url=False)[:8]
-        )
-        raise DocumentError(
-            "document-invalid",
-            f"{where}: expected a valid source pin, found {problems}",
-            hint="compare the document with schemas/source.json",
-        ) from error
+    return parse_one_of(SOURCE, data, where=where, what="source pin", schema="source")

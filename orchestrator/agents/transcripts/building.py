@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 
 from orchestrator.core.errors import DocumentError
 from orchestrator.core.strictjson import parse_json
-from orchestrator.model.transcript import EventKind, TranscriptEvent
+from orchestrator.model.transcript import EventKind, Transcript, TranscriptEvent, TranscriptFormat
+from orchestrator.model.usage import Usage
 
 MAX_EVENTS = 5_000
 MAX_TEXT_CHARS = 4_000
@@ -107,6 +108,33 @@ class Collected:
                 paths_read=read[:MAX_PATHS],
                 paths_written=written[:MAX_PATHS],
             )
+        )
+
+    def transcript(
+        self,
+        agent: str,
+        form: TranscriptFormat,
+        *,
+        broken: int,
+        exit_code: int | None,
+        version: str | None = None,
+        model: str | None = None,
+        stop_reason: str | None = None,
+        usage: Usage | None = None,
+    ) -> Transcript:
+        """Returns the transcript of what was collected; `broken` lines were no events."""
+        return Transcript(
+            agent=agent,
+            format=form,
+            version=version,
+            model=model,
+            events=tuple(self.events),
+            events_cut=self.cut,
+            broken=broken,
+            turns=self.turn,
+            stop_reason=stop_reason,
+            exit_code=exit_code,
+            usage=usage,
         )
 
 

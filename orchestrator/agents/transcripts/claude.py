@@ -48,15 +48,12 @@ def read_claude(agent: str, output: bytes, exit_code: int | None) -> Transcript:
             usage = _usage(as_object(event.get("usage")))
             if event.get("is_error") is True:
                 collected.add("error", as_text(event.get("result")), failed=True)
-    return Transcript(
-        agent=agent,
-        format="claude-stream-json",
+    return collected.transcript(
+        agent,
+        "claude-stream-json",
         version=version or None,
         model=model,
-        events=tuple(collected.events),
-        events_cut=collected.cut,
         broken=broken,
-        turns=collected.turn,
         stop_reason=stop,
         exit_code=exit_code,
         usage=usage,

@@ -39,18 +39,8 @@ def read_codex(agent: str, output: bytes, exit_code: int | None) -> Transcript:
             stop = "failed" if kind == "turn.failed" else stop
             said = as_object(event.get("error")) or event
             collected.add("error", as_text(said.get("message")), failed=True)
-    return Transcript(
-        agent=agent,
-        format="codex-json",
-        version=None,
-        model=None,
-        events=tuple(collected.events),
-        events_cut=collected.cut,
-        broken=broken,
-        turns=collected.turn,
-        stop_reason=stop,
-        exit_code=exit_code,
-        usage=usage,
+    return collected.transcript(
+        agent, "codex-json", broken=broken, stop_reason=stop, exit_code=exit_code, usage=usage
     )
 
 

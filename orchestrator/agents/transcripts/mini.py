@@ -39,18 +39,13 @@ def read_mini(agent: str, output: bytes, exit_code: int | None) -> Transcript:
     for message in map(as_object, as_list(trajectory.get("messages"))):
         _message(message, collected)
     info = as_object(trajectory.get("info"))
-    return Transcript(
-        agent=agent,
-        format="mini-trajectory",
+    return collected.transcript(
+        agent,
+        "mini-trajectory",
         version=as_text(info.get("mini_version")) or None,
-        model=None,
-        events=tuple(collected.events),
-        events_cut=collected.cut,
         broken=0 if trajectory else 1,
-        turns=collected.turn,
         stop_reason=as_text(info.get("exit_status")) or None,
         exit_code=exit_code,
-        usage=None,
     )
 
 
@@ -99,19 +94,7 @@ def read_lines(agent: str, output: bytes, exit_code: int | None) -> Transcript:
         else:
             collected.turn += 1
             collected.add("message", text)
-    return Transcript(
-        agent=agent,
-        format="lines",
-        version=None,
-        model=None,
-        events=tuple(collected.events),
-        events_cut=collected.cut,
-        broken=broken,
-        turns=collected.turn,
-        stop_reason=None,
-        exit_code=exit_code,
-        usage=None,
-    )
+    return collected.transcript(agent, "lines", broken=broken, exit_code=exit_code)
 
 
 def read_nothing(agent: str, output: bytes, exit_code: int | None) -> Transcript:
