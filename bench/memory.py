@@ -18,7 +18,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from orchestrator.core.clock import run_stamp
 from orchestrator.memory.reference.adapter import ReferenceAdapter
@@ -38,6 +38,7 @@ EVENTS_PER_SESSION = 20
 MEMORIES = 100_000
 DIMENSIONS = 384
 QUERIES = 11
+ROLES: tuple[Literal["user", "tool", "assistant"], ...] = ("user", "tool", "assistant")
 INGEST_BAR_S, INGEST_BAR_MB, SEARCH_BAR_MS = 60.0, 500.0, 60.0
 # Common and rare words of working conversations, drawn by a Zipf-like law; the long tail is numbered names.
 COMMON = [
@@ -109,7 +110,7 @@ def sessions() -> list[Session]:
         day = f"{2020 + number // 336}-{number // 28 % 12 + 1:02d}-{number % 28 + 1:02d}"
         events = []
         for n in range(EVENTS_PER_SESSION):
-            role = ("user", "tool", "assistant")[n % 3]
+            role = ROLES[n % 3]
             text = line(rng, OPENINGS if rng.random() < 0.5 else CHATTER) if role == "user" else ""
             if role == "tool":
                 text = "\n".join(line(rng, CHATTER) for _ in range(20))
@@ -119,7 +120,7 @@ def sessions() -> list[Session]:
                 Event(
                     event_id=f"s{number:04d}-e{n:02d}",
                     at=f"{day}T09:{n:02d}:00Z",
-                    role=role,  # type: ignore[arg-type]
+                    role=role,
                     text=f"{text} ({number}.{n})",
                     tool=ToolCall(name="bash", input="run", exit_code=n % 2)
                     if role == "tool"

@@ -20,6 +20,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -256,12 +257,12 @@ def _make_all(client: EngineClient, folder: Path, timed: Timed, loaded: list[str
     )
     for name in LANGUAGES:
         recipe_id = recipe_sha256(images_root(), name)
-        made = timed.run(f"{name}: make", lambda n=name, r=recipe_id: maker.layers(n, r, (base.layer,)))  # type: ignore[misc]  # fmt: skip
+        made = timed.run(f"{name}: make", partial(maker.layers, name, recipe_id, (base.layer,)))
         stacks[name] = (base.layer, *made)
     for name, layers in stacks.items():
         for role in ("agent", "verifier"):
             spec = fresh((*layers, program_layer(images_root(), role)))
-            timed.run(f"{name}: load {role}", lambda s=spec, w=f"{name}-{role}": load(client, w, s, _say))  # type: ignore[misc]  # fmt: skip
+            timed.run(f"{name}: load {role}", partial(load, client, f"{name}-{role}", spec, _say))
 
 
 def _say(line: str) -> None:

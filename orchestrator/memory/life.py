@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import TypeVar
 
 from orchestrator.core.canonical import sha256_hex
@@ -229,7 +230,7 @@ class _Life:
 
     def _ingested(self) -> CaptureReports:
         for session in self._a.sessions:
-            report = self._answer(CaptureReport, lambda given=session: self._adapter.ingest(given))  # type: ignore[misc]
+            report = self._answer(CaptureReport, partial(self._adapter.ingest, session))
             check_capture(session, report)
             self._captures.append(report)
             self._a.clock.reach(session.events[-1].at)
