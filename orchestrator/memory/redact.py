@@ -41,7 +41,7 @@ _PATTERNS: tuple[tuple[str, re.Pattern[str]], ...] = (
 _ASSIGNED = re.compile(
     r"(?i)((?:password|passwd|secret|token|(?:api|access|secret|private)[_-]?key)[\"']?\s{0,3}[:=]\s{0,3}[\"']?)([^\s\"',;]{8,})"
 )
-_MARK = re.compile(r"\[redacted:[a-z-]+\]")
+MARK = re.compile(r"\[redacted:[a-z-]+\]")
 _MIN_ENTROPY_BITS = 2.8
 _SPECIAL = frozenset("@#$%^&*!")
 
@@ -56,7 +56,7 @@ def redact(text: str) -> str:
 def _assigned(match: re.Match[str]) -> str:
     value = match[2]
     # What a pattern above has marked already is not judged again: redacting twice must change nothing.
-    if not _looks_random(_MARK.sub("", value)):
+    if not _looks_random(MARK.sub("", value)):
         return match[0]
     return f"{match[1]}[redacted:assigned-secret]"
 

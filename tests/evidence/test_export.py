@@ -124,6 +124,28 @@ def test_a_secret_in_any_file_stops_the_export_and_nothing_is_written(copy, tiny
     assert reviewed.path == out
 
 
+@pytest.mark.parametrize(
+    ("text", "refused"),
+    [
+        ("TOKEN=[redacted:github-token]" + "661b34255dbe1dae" * 4, False),
+        ("TOKEN=[redacted:github-token]\0password=hunter2-Qx9Lm4", True),
+        ("TOKEN=ghp_" + "a1B2" * 8, True),
+    ],
+)
+def test_in_a_binary_file_a_mark_ends_its_value_and_a_secret_is_still_found(
+    copy, tiny, tmp_path, text, refused
+):
+    """A store keeps a redacted text and the digest of the next column without anything between them."""
+    plant(copy, tiny, f"SQLite\0{text}\0")
+    out = tmp_path / "out.tar"
+    if refused:
+        with pytest.raises(Negative, match="found something like one"):
+            export_run(copy, out, Choices(accept=PLANTED), tiny.trust)
+    else:
+        export_run(copy, out, Choices(accept=PLANTED), tiny.trust)
+    assert out.exists() != refused
+
+
 def test_the_value_of_a_secret_variable_is_found_in_a_compressed_blob_too(copy, tiny, tmp_path):
     value = "plain words as a secret value"
     blobs = copy / "blobs"
