@@ -14,12 +14,14 @@ from typing import TypeVar
 from orchestrator.core.canonical import canonical_bytes, digest_sha256, sha256_hex
 from orchestrator.core.errors import DocumentError
 from orchestrator.core.files import safe_relative
+from orchestrator.core.places import images_root
 from orchestrator.core.strictjson import parse_json
 from orchestrator.memory.compile import compile_context
 from orchestrator.memory.faults import AdapterFault, broken
 from orchestrator.memory.tokens import TokenCounter
 from orchestrator.model.base import Document
 from orchestrator.model.condition import MemoryBudget
+from orchestrator.model.hooks import HookProgram
 from orchestrator.model.lifecycle import (
     CaptureReport,
     CompiledContext,
@@ -36,13 +38,15 @@ from orchestrator.protocols import MemoryBox, MemoryPlace, MemoryProgram, OpenBo
 D = TypeVar("D", bound=Document)
 
 ENTRIES = ("main", "main.py")
+HOOKS = "hooks.json"
+ENACTOR = "main.py"
 MAX_PROGRAM_BYTES = 32 * 1024 * 1024
 MAX_ANSWER_BYTES = 64 * 1024 * 1024
 MAX_DEPTH_OF_FOLDERS = 8
 
 
 def read_program(folder: Path) -> MemoryProgram:
-    """Reads a program's folder: every file below it, one of them `main` or `main.py`.
+    """Reads a program's folder: every file below it, one of them `main`, `main.py` or `hooks.json`.
 
     Raises:
         DocumentError: there is no such folder or entry, a link in it, or too much of it.
@@ -63,10 +67,26 @@ def read_program(folder: Path) -> MemoryProgram:
             raise _no_program(folder, f"more than {MAX_PROGRAM_BYTES} bytes")
         files.append((path.relative_to(folder).as_posix(), mode, data))
     names = {name for name, _, _ in files}
+    if HOOKS in names:
+        files = _driven(folder, files)
+        names.add(ENACTOR)
     entry = next((name for name in ENTRIES if name in names), None)
     if entry is None:
-        raise _no_program(folder, "neither main nor main.py")
+        raise _no_program(folder, "neither main nor main.py nor hooks.json")
     return MemoryProgram(entry=entry, files=tuple(files))
+
+
+def _driven(folder: Path, files: list[tuple[str, int, bytes]]) -> list[tuple[str, int, bytes]]:
+    """Adds the program that drives a product's hooks: it is part of what the arm's digest pins."""
+    clash = {name for name, _, _ in files} & set(ENTRIES)
+    if clash:
+        raise _no_program(folder, f"{min(clash)} and {HOOKS}, of which one drives the other away")
+    data = (folder / HOOKS).read_bytes()
+    where = f"{folder.name}/{HOOKS}"
+    hooks = HookProgram.parse(data, where=where, max_bytes=MAX_PROGRAM_BYTES)
+    enactor = (images_root() / "memory" / "enactor.py").read_bytes()
+    whole = [entry for entry in files if entry[0] != HOOKS]
+    return [*whole, (HOOKS, 0o644, hooks.canonical()), (ENACTOR, 0o644, enactor)]
 
 
 def program_sha256(program: MemoryProgram) -> str:
@@ -257,6 +277,6 @@ class CommandAdapter:
 def _no_program(folder: Path, found: str) -> DocumentError:
     return DocumentError(
         "program-invalid",
-        f"program {folder.name}: expected a folder of plain files with main or main.py, found {found}",
+        f"program {folder.name}: expected a folder of plain files with main, main.py or hooks.json, found {found}",
         hint="see docs/how-to/plug-in-a-memory.md",
     )

@@ -18,6 +18,7 @@ from orchestrator.memory.tokens import TokenCounter
 from orchestrator.model.condition import Condition
 from orchestrator.model.lifecycle import (
     CaptureReports,
+    Description,
     ExtractionReport,
     Query,
     Ranked,
@@ -60,6 +61,10 @@ class Lived:
     remembered: Remembered
     documents: dict[str, bytes]
     task: LoadedTask | None
+
+    def description(self) -> Description:
+        """Returns what the system said of itself."""
+        return Description.parse_canonical(self.documents["description"], where="description")
 
     def captures(self) -> CaptureReports:
         """Returns what became of every event."""

@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from orchestrator.model.lifecycle import Observed
 from orchestrator.model.task import GoldFact, Key
 from orchestrator.pipeline.byhand import Lived
 
@@ -65,7 +66,11 @@ def _path(lived: Lived, fact: GoldFact) -> Whereabouts:
     ]
     if not candidates:
         stages = stages[1:]
+    hidden = set() if Observed.STORE in lived.description().shows else {"stored"}
     for name, texts in stages:
+        if name in hidden:
+            seen.append((name, "not shown by this system"))
+            continue
         found = _holding(fact, texts)
         seen.append((name, ", ".join(found[:3]) if found else "no"))
         if not found and lost is None:

@@ -15,14 +15,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 _WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
+# By event: which arguments name what is changed, and which one the open folder that each name is relative to.
 _CHANGES = {
-    "os.mkdir",
-    "os.remove",
-    "os.rename",
-    "os.rmdir",
-    "os.symlink",
-    "os.link",
-    "os.truncate",
+    "os.mkdir": ((0, 2),),
+    "os.remove": ((0, 1),),
+    "os.rename": ((0, 2), (1, 3)),
+    "os.rmdir": ((0, 1),),
+    "os.symlink": ((1, 2),),
+    "os.link": ((1, 3),),
+    "os.truncate": ((0, None),),
 }
 _NETWORK = {"socket.connect", "socket.getaddrinfo", "socket.sendto", "socket.bind"}
 _PROCESSES = {"subprocess.Popen", "os.exec", "os.fork", "os.posix_spawn", "os.system"}
@@ -64,12 +65,20 @@ class Watcher:
             self._opened(seen, arguments)
         elif event == "sqlite3.connect":
             self._database(seen, str(arguments[0]))
-        elif event in _CHANGES and isinstance(arguments[0], str | Path):
-            seen.written.append(Path(arguments[0]).absolute())
+        elif event in _CHANGES:
+            for name, folder in _CHANGES[event]:
+                self._changed(seen, arguments[name], -1 if folder is None else arguments[folder])
         elif event in _NETWORK:
             seen.network.append(f"{event}{arguments[-1]!r}"[:200])
         elif event in _PROCESSES:
             seen.processes.append(f"{event} {arguments[:1]!r}"[:200])
+
+    def _changed(self, seen: Seen, name: object, folder: object) -> None:
+        if isinstance(name, str | bytes | Path):
+            path = Path(os.fsdecode(name))
+            if isinstance(folder, int) and folder >= 0 and not path.is_absolute():
+                path = Path(f"/proc/self/fd/{folder}").readlink() / path
+            seen.written.append(path.absolute())
 
     def _opened(self, seen: Seen, arguments: tuple[object, ...]) -> None:
         path, mode, flags = arguments
