@@ -53,9 +53,9 @@ def verify_audit(data: bytes, facts: AuditFacts, *, where: str) -> MemoryStatus:
     _same(where, "memory system", facts.applies, True)
     _check_hashes(audit, where)
     _check_counts(audit, where)
+    _check_failure(audit, facts, where)
     _check_entries(audit, where)
     _check_injected(audit, facts, where)
-    _check_failure(audit, facts, where)
     return audit.status
 
 
@@ -80,9 +80,12 @@ def _check_entries(audit: MemoryAudit, where: str) -> None:
     if not audit.runtime_contract_failure:
         _same(where, "selected and dropped", sorted(ids), sorted(told))
     _same(where, "used outside the injection", [], sorted(set(audit.used) - set(audit.injected)))
-    for helped, hurt in ((audit.memory_helped, audit.memory_hurt),):
-        if (helped and not audit.resolved) or (hurt and audit.resolved) or (helped and hurt):
-            raise _refuse(where, "memory_helped and memory_hurt that fit the verdict", "others")
+    counts = audit.resolved and not audit.runtime_contract_failure
+    helped, hurt = audit.memory_helped, audit.memory_hurt
+    if (helped and not counts) or (hurt and counts) or (helped and hurt):
+        raise _refuse(
+            where, "memory_helped and memory_hurt that fit verdict and contract", "others"
+        )
 
 
 def _check_injected(audit: MemoryAudit, facts: AuditFacts, where: str) -> None:

@@ -94,8 +94,8 @@ class MemoryAudit(_Audit):
 
     `used` are injected memories that were cited, or hold a fact that the passing tests ask for, or a superseded
     value that the change holds. Citation precision: cited that hold a fact, of cited; recall: of injected that do.
-    `memory_helped`: resolved, and the same cell without memory was not; `memory_hurt` the reverse; null without
-    such a cell. `plan_sha256` is the run's plan, `context_plan_sha256` what was chosen from what under which budget.
+    `memory_helped`: resolved with an unbroken contract, and the same cell without memory was not; `memory_hurt` the
+    reverse; null without such a cell. `resolved` is the verdict's alone. `plan_sha256` is the run's plan, `context_plan_sha256` what was chosen from what under which budget.
     """
 
     status: Literal["verified", "contract_failure"]

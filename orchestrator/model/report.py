@@ -48,7 +48,8 @@ class ArmRow(Closed):
     """One row of the table: an agent under a condition.
 
     All counts of verdicts, tests and reasons are over trials that are not dropped; `attempts` and
-    `outcomes` are over all of them, retried ones included.
+    `outcomes` are over all of them, retried ones included. `resolved` counts verdicts whose memory contract held;
+    reasons and tests are the verdicts' alone.
     """
 
     agent: Slug
@@ -98,7 +99,7 @@ class MemoryRow(Closed):
 
 
 class TrialRow(Closed):
-    """One trial, with the reason in words."""
+    """One trial, with the reason in words. `status` is its verdict's, `memory_status` its contract's: an arm counts both."""
 
     trial: Text
     task_id: Slug

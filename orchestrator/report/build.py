@@ -62,6 +62,12 @@ class Graded:
     spent: TrialSpending | None = None
 
     @property
+    def resolved(self) -> bool:
+        """Whether it counts as resolved for its arm: by its verdict, and with an unbroken memory contract."""
+        whole = self.trace is None or self.trace.failure is None
+        return whole and self.verdict is not None and self.verdict.resolved
+
+    @property
     def last(self) -> AttemptEnded | None:
         """How the trial ended for good, or else how its last attempt ended."""
         ended = [a.ended for a in self.record.attempts if a.ended]
@@ -278,7 +284,7 @@ def _arm(agent: str, condition_id: str, everything: list[Graded]) -> ArmRow:
         trials=len(everything),
         dropped=len(everything) - len(items),
         verdicts=len(verdicts),
-        resolved=Count(passed=sum(v.resolved for v in verdicts), of=len(verdicts)),
+        resolved=Count(passed=sum(item.resolved for item in items), of=len(verdicts)),
         fail_to_pass=_sum(
             [t for v in verdicts for t in (v.fail_to_pass_capability, v.fail_to_pass_memory)]
         ),
@@ -319,7 +325,7 @@ def _row(item: Graded, charge: Charge | None) -> TrialRow:
         status=_status(item),
         outcome=last.outcome if last else None,
         failure_reason=verdict.failure_reason if verdict else None,
-        why=why(verdict, _refused(item))
+        why=why(verdict, _refused(item), broken=item.trace.failure if item.trace else None)
         if verdict
         else (last.error if last and last.error else NOT_RUN),
         charge=charge,

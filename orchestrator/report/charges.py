@@ -61,7 +61,10 @@ def render_charges(report: RunReport) -> str:
         if row.contract_failures
     ]
     if broken:
-        parts.append("Memory contract broken (verdicts stand beside it):\n" + "\n".join(broken))
+        parts.append(
+            "Memory contract broken (failed for its arm, whatever the verdict beside it says):\n"
+            + "\n".join(broken)
+        )
     return "\n\n".join(parts)
 
 

@@ -1,16 +1,35 @@
-"""One plain sentence on why a trial ended as it did, from its verdict and the calls that caps refused."""
+"""One plain sentence on why a trial ended as it did, from its verdict, the calls that caps refused, and its memory contract."""
 
 from __future__ import annotations
 
 from orchestrator.core.words import counted
+from orchestrator.model.lifecycle import ContractFailure
 from orchestrator.model.spending import CapCount
 from orchestrator.model.verdict import Tally, Verdict
 
 NOT_RUN = "not run yet"
 
 
-def why(verdict: Verdict, capped: tuple[CapCount, ...] = ()) -> str:
-    """Returns the sentence for a verdict; `capped` are the calls that caps on model spending refused."""
+def why(
+    verdict: Verdict,
+    capped: tuple[CapCount, ...] = (),
+    *,
+    broken: ContractFailure | None = None,
+) -> str:
+    """Returns the sentence for a graded trial.
+
+    Args:
+        verdict: of the trial; told as it is, whatever else went wrong.
+        capped: the calls that caps on model spending refused.
+        broken: how its memory system broke its contract, if it did.
+    """
+    told = _of_verdict(verdict, capped)
+    if broken is None:
+        return told
+    return f"{told}; the memory contract was broken at {broken.step.value}, so it counts as failed for its arm"
+
+
+def _of_verdict(verdict: Verdict, capped: tuple[CapCount, ...]) -> str:
     if verdict.resolved:
         return "all hidden tests and the base suite pass"
     parts = []

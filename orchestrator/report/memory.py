@@ -35,9 +35,19 @@ class Told:
     verdict: Verdict
     trace: MemoryTrace | None
 
+    @property
+    def broken(self) -> bool:
+        """Whether its memory system broke its contract."""
+        return self.trace is not None and self.trace.failure is not None
+
+    @property
+    def resolved(self) -> bool:
+        """Whether it counts as resolved for its arm: what a memory did not deliver, it did not win."""
+        return self.verdict.resolved and not self.broken
+
 
 class Cells:
-    """Verdicts by cell, to find what one trial is compared with."""
+    """What trials count as, by cell, to find what one trial is compared with."""
 
     def __init__(self, told: Iterable[Told]) -> None:
         self._resolved: dict[tuple[str, str, str, int], bool] = {
@@ -46,8 +56,10 @@ class Cells:
                 t.trial.task_id,
                 t.trial.agent,
                 t.trial.epoch,
-            ): t.verdict.resolved
+            ): t.resolved
             for t in told
+            # Evidence that was never handed over tells nothing of what an agent does with it.
+            if not (t.broken and t.trial.condition_id == ORACLE_CONDITION)
         }
 
     def oracle(self, trial: Trial) -> bool | None:
@@ -71,12 +83,12 @@ class Cells:
 
 
 def charges_of(told: list[Told]) -> dict[str, Charge]:
-    """Returns the charge of every failed trial of an arm with memory, by trial key."""
+    """Returns the charge of every trial that counts as failed for an arm with memory, by trial key."""
     cells = Cells(told)
     return {
         t.trial.key: charge(t.trace, t.verdict, cells.oracle(t.trial))
         for t in told
-        if t.trace is not None and not t.verdict.resolved
+        if t.trace is not None and not t.resolved
     }
 
 
@@ -112,12 +124,12 @@ def _row(
     control: Callable[[Trial], bool | None],
 ) -> MemoryRow:
     status = Counter(t.trace.status for t in mine if t.trace is not None)
-    pairs = [(t.verdict.resolved, control(t.trial)) for t in mine]
+    pairs = [(t.resolved, control(t.trial)) for t in mine]
     compared = [(own, other) for own, other in pairs if other is not None]
     return MemoryRow(
         agent=agent,
         condition_id=condition_id,
-        failed=sum(not t.verdict.resolved for t in mine),
+        failed=sum(not t.resolved for t in mine),
         charges=_counted([charges[t.trial.key] for t in mine if t.trial.key in charges]),
         verified=status["verified"],
         contract_failures=status["contract_failure"],

@@ -1,7 +1,8 @@
 """The ladder: charges a failed trial to the first stage at which a fact was lost, or says why to none.
 
 Pure: a trace, a verdict and what the oracle arm came to. First match, in this order: another reason than
-memory; the arm that hands the evidence over fails as well; a broken contract; then capture, extraction,
+memory; the arm that hands the evidence over fails as well; a broken contract, also where the tests pass; no memory
+test fails; then capture, extraction,
 consolidation, retrieval, compilation, reader. Over several facts the earliest stage counts, then the key's order.
 """
 
@@ -54,13 +55,14 @@ def charge(trace: MemoryTrace, verdict: Verdict, oracle: bool | None) -> Charge:
 
     Args:
         trace: where the facts went.
-        verdict: unresolved.
+        verdict: unresolved, or resolved although the memory system broke its contract.
         oracle: whether the arm that hands the evidence to the same agent solves this task; None if that is
             not known.
     """
     return (
-        _not_memory(verdict, oracle)
+        (None if verdict.resolved else _not_memory(verdict, oracle))
         or _broken(trace.failure)
+        or _passes(verdict)
         or _lost(trace, verdict, oracle)
         or _reader(trace, verdict, oracle)
     )
@@ -74,13 +76,14 @@ def _not_memory(verdict: Verdict, oracle: bool | None) -> Charge | None:
         told = f"the trial failed for another reason: {verdict.failure_reason.value}"
     elif oracle is False:
         told = "with the evidence in its hands the same agent fails this task as well"
-    elif _memory_tests_pass(verdict) and verdict.patterns_ok:
-        told = "every test that needs a fact passes"
     return Charge(to="not_memory", evidence=(told,)) if told else None
 
 
-def _memory_tests_pass(verdict: Verdict) -> bool:
-    return verdict.fail_to_pass_memory.passed == verdict.fail_to_pass_memory.expected
+def _passes(verdict: Verdict) -> Charge | None:
+    memory = verdict.fail_to_pass_memory
+    if memory.passed < memory.expected or not verdict.patterns_ok:
+        return None
+    return Charge(to="not_memory", evidence=("every test that needs a fact passes",))
 
 
 def _broken(failure: ContractFailure | None) -> Charge | None:

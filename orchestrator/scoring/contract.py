@@ -73,7 +73,7 @@ def _draft(given: Audited) -> MemoryAudit:
     candidates = _candidates(given)
     injected = tuple(item.item_id for item in injection.included)
     cited = given.trace.cited
-    helped, hurt = _effect(given.verdict.resolved, given.control)
+    helped, hurt = _effect(given.verdict.resolved and failure is None, given.control)
     passes = _passes(given.verdict)
     return MemoryAudit(
         status="contract_failure" if failure else "verified",

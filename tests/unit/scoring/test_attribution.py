@@ -198,6 +198,19 @@ def test_a_broken_contract_is_no_excuse_when_the_oracle_arm_fails_too():
     assert charge(trace(failure=broken), failed(), oracle=False).to == "not_memory"
 
 
+def test_a_broken_contract_is_charged_to_its_stage_also_where_the_tests_pass():
+    broken = ContractFailure(step=Step.RETRIEVE, kind="crashed", rule="alive", detail="gone")
+    passed = Verdict(**GOOD)
+    without_capability = failed(
+        fail_to_pass_capability=NONE_PASSED, fail_to_pass_memory=passed.fail_to_pass_memory
+    )
+    for verdict in (passed, without_capability):
+        for oracle in (None, True):
+            found = charge(trace(failure=broken), verdict, oracle=oracle)
+            assert found.failure is Failure.RELEVANT_MEMORY_MISSING
+    assert charge(trace(failure=broken), passed, oracle=False).to == "stage"
+
+
 def test_without_an_oracle_trial_a_reader_is_not_judged():
     found = charge(trace(fact(delivered=True)), failed(), oracle=None)
     assert found.to == "undetermined_no_oracle"
