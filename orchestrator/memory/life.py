@@ -186,14 +186,18 @@ class _Life:
 
     def _answer(self, kind: type[D], run: Callable[[], D], limit_s: float | None = None) -> D:
         """Calls the adapter and reads its answer again from its own bytes: what it holds is data alone."""
-        answer: object = self._call(run, limit_s)
-        if not isinstance(answer, kind):
-            raise AdapterFault(
-                "answer_invalid",
-                "typed-answer",
-                f"expected a {kind.__name__}, found {type(answer).__name__}",
-            )
-        data = self._call(answer.canonical)
+
+        def told() -> bytes:
+            answer: object = run()
+            if not isinstance(answer, kind):
+                raise AdapterFault(
+                    "answer_invalid",
+                    "typed-answer",
+                    f"expected a {kind.__name__}, found {type(answer).__name__}",
+                )
+            return kind.canonical(answer)
+
+        data = self._call(told, limit_s)
         limit = self._a.limits.answer_bytes
         if len(data) > limit:
             raise AdapterFault(

@@ -1,7 +1,7 @@
 """Runs the steps of a memory system on a thread of its own, each with a limit of time.
 
 The one boundary to code that is not ours inside our process: nothing that an adapter raises, its exit
-included, ends a run. A step that hangs is left behind on a thread that keeps no process alive.
+included, ends a run, and what it raised is put into words within the limit too. A step that hangs is left behind on a thread that keeps no process alive.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from orchestrator.core.errors import MemtrialError
-from orchestrator.memory.faults import AdapterFault
+from orchestrator.memory.faults import AdapterFault, fault_of
 
 T = TypeVar("T")
 
@@ -50,16 +50,14 @@ class Watchdog:
                 "timed_out", "step-in-time", "an earlier step has not come back, so none can follow"
             )
         values: list[T] = []
-        errors: list[BaseException] = []
+        errors: list[MemtrialError] = []
         ended = threading.Event()
 
         def work() -> None:
             try:
                 values.append(run())
-            except Exception as error:  # noqa: BLE001 - the boundary to foreign code, one of the named places
-                errors.append(error)
-            except (SystemExit, KeyboardInterrupt, GeneratorExit) as error:
-                errors.append(error)
+            except BaseException as error:  # noqa: BLE001 - the boundary to foreign code, one of the named places
+                errors.append(self._fault(error))
             ended.set()
 
         self._calls.put(work)
@@ -69,13 +67,13 @@ class Watchdog:
                 "timed_out", "step-in-time", f"expected an answer within {limit_s:g} s, found none"
             )
         if errors:
-            raise self._fault(errors[0]) from errors[0]
+            raise errors[0]
         return values[0]
 
     def _fault(self, error: BaseException) -> MemtrialError:
-        if isinstance(error, AdapterFault) or (self._ours and isinstance(error, MemtrialError)):
+        if self._ours and isinstance(error, MemtrialError):
             return error
-        return AdapterFault("crashed", "step-without-exception", f"{type(error).__name__}: {error}")
+        return fault_of(error)
 
     @property
     def hung(self) -> bool:

@@ -48,6 +48,10 @@ def document(folder: Path, attempt: AttemptRecord, stage: Stage, kind):
     [
         (planted.CrashesInSettle, Step.SETTLE, "crashed", "step-without-exception"),
         (planted.LeavesTheInterpreter, Step.SETTLE, "crashed", "step-without-exception"),
+        (planted.NamesNoRule, Step.SETTLE, "crashed", "adapter-fault"),
+        (planted.LeavesWhileItIsTold, Step.SETTLE, "crashed", "adapter-fault"),
+        (planted.FaultThatActs, Step.SETTLE, "crashed", "alive"),
+        (planted.AnswersWithCode, Step.SETTLE, "crashed", "step-without-exception"),
         (planted.Floods, Step.SETTLE, "flooded", "answer-bounded"),
         (planted.LiesAboutTheHash, Step.FREEZE, "contract_broken", "true-hash"),
         (planted.DropsSilently, Step.INGEST, "contract_broken", "event-accounted-for"),

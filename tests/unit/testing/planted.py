@@ -12,6 +12,7 @@ from pathlib import Path
 from orchestrator.core.canonical import sha256_hex
 from orchestrator.core.places import fixtures_root
 from orchestrator.memory.compile import compile_context, framed
+from orchestrator.memory.faults import AdapterFault
 from orchestrator.memory.raw_fts import RawFtsAdapter
 from orchestrator.memory.sqlite.capture import event_text
 from orchestrator.memory.verbatim import VerbatimMemory
@@ -178,6 +179,72 @@ class LeavesTheInterpreter(Sound):
 
     def settle(self, deadline_s: int) -> ExtractionReport:
         sys.exit(0)
+
+
+class NamesNoRule(Sound):
+    """Raises a fault whose kind and rule no record can hold."""
+
+    def settle(self, deadline_s: int) -> ExtractionReport:
+        raise AdapterFault("gave up", "Not A Rule!", "queue empty")  # type: ignore[arg-type]
+
+
+class Unspeakable(Exception):
+    """Ends the process as soon as somebody asks what it says."""
+
+    def __str__(self) -> str:
+        return f"{sys.exit(0)}"
+
+
+class LeavesWhileItIsTold(Sound):
+    """Raises what ends the whole process when it is put into words."""
+
+    def settle(self, deadline_s: int) -> ExtractionReport:
+        raise Unspeakable
+
+
+class Slow(Exception):
+    """Takes its time to say what it is."""
+
+    def __str__(self) -> str:
+        time.sleep(3600)
+        return "late"
+
+
+class HangsWhileItIsTold(Sound):
+    """Raises what never comes to an end of its words."""
+
+    def settle(self, deadline_s: int) -> ExtractionReport:
+        raise Slow
+
+
+class Posed(AdapterFault):
+    """A fault whose fields are code."""
+
+    @property
+    def detail(self) -> str:
+        sys.exit(0)
+
+
+class FaultThatActs(Sound):
+    """Raises a fault of its own kind, which would act where it is recorded."""
+
+    def settle(self, deadline_s: int) -> ExtractionReport:
+        raise Posed("crashed", "alive", "queue empty")
+
+
+class Impostor:
+    """Answers every question about what it is by ending the process."""
+
+    @property
+    def __class__(self) -> type:
+        sys.exit(0)
+
+
+class AnswersWithCode(Sound):
+    """Returns something that acts as soon as it is looked at."""
+
+    def settle(self, deadline_s: int) -> ExtractionReport:
+        return Impostor()  # type: ignore[return-value]
 
 
 class WritesElsewhere(Sound):

@@ -32,6 +32,11 @@ FAULTS = [
     (planted.Floods, WHOLE, "answer-bounded"),
     (planted.CrashesInSettle, WHOLE, "ZeroDivisionError"),
     (planted.LeavesTheInterpreter, WHOLE, "SystemExit"),
+    (planted.NamesNoRule, WHOLE, "adapter-fault"),
+    (planted.LeavesWhileItIsTold, WHOLE, "cannot be told"),
+    (planted.HangsWhileItIsTold, WHOLE, "step-in-time"),
+    (planted.FaultThatActs, WHOLE, "queue empty"),
+    (planted.AnswersWithCode, WHOLE, "SystemExit"),
     (planted.WritesElsewhere, "test_it_touches_its_own_folders_and_nothing_else", "below its own"),
     (planted.KeepsSecrets, "test_no_secret_stays_in_the_store", "no secret"),
     (planted.OwnTemplate, WHOLE, "shared-template"),
@@ -94,7 +99,11 @@ class TestOracleEvidence(MemoryContract):
     ("kind", "test", "told"), FAULTS, ids=[kind.__name__ for kind, _, _ in FAULTS]
 )
 def test_a_planted_fault_is_caught_by_the_test_that_is_meant_for_it(kind, test, told):
-    limits = QUICK if kind is planted.Hangs else Limits(step_s=60, settle_s=60)
+    limits = (
+        QUICK
+        if kind in (planted.Hangs, planted.HangsWhileItIsTold)
+        else Limits(step_s=60, settle_s=60)
+    )
     with pytest.raises(AssertionError, match=told):
         getattr(kit_over(kind, limits), test)()
 
