@@ -92,7 +92,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _refuse(_interrupted(words), as_json=as_json)
     except MemtrialError as error:
         return _refuse(error, as_json=as_json)
-    except Exception as error:  # noqa: BLE001 - the last of the three named places
+    except Exception as error:  # noqa: BLE001 - one of the named places
         known = fault_of_machine(error)
         if known is not None:
             return _refuse(known, as_json=as_json)

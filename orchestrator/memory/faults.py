@@ -16,7 +16,7 @@ from orchestrator.model.lifecycle import ContractFailure, Step
 
 FaultKind = Literal["crashed", "timed_out", "flooded", "answer_invalid", "contract_broken"]
 MAX_DETAIL_CHARACTERS = 2000
-_KINDS: frozenset[str] = frozenset(get_args(FaultKind))
+_KINDS: tuple[FaultKind, ...] = get_args(FaultKind)
 _RULE: TypeAdapter[str] = TypeAdapter(Slug)
 OTHER_RULE = "adapter-fault"
 """The rule of a fault that names none of the form that a record can hold."""
@@ -41,7 +41,7 @@ class AdapterFault(MemtrialError):
             f"{detail}",
             hint="run the contract kit over the adapter (docs/how-to/plug-in-a-memory.md)",
         )
-        self.kind: FaultKind = kind if type(kind) is str and kind in _KINDS else "crashed"
+        self.kind = _kind(kind)
         self.rule = rule
 
     @property
@@ -53,6 +53,13 @@ class AdapterFault(MemtrialError):
     def as_failure(self, step: Step) -> ContractFailure:
         """Returns the record of this fault at a step."""
         return ContractFailure(step=step, kind=self.kind, rule=self.rule, detail=self.detail)
+
+
+def _kind(kind: object) -> FaultKind:
+    """Returns a kind as a plain word; foreign code may give anything."""
+    if type(kind) is not str:
+        return "crashed"
+    return next((known for known in _KINDS if kind == known), "crashed")
 
 
 def _is_rule(rule: object) -> bool:

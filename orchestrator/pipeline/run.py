@@ -278,7 +278,7 @@ class Run:
         fault: Exception | None = None
         try:
             graded = run_trial(make_bench(trial), journal)
-        except Exception as error:  # noqa: BLE001 - the attempt boundary, one of the three named places
+        except Exception as error:  # noqa: BLE001 - the attempt boundary, one of the named places
             fault = error
         attempt.ended = self._ended(journal, graded, fault, monotonic_ms() - began)
         self._ledger.append(attempt.ended)

@@ -10,11 +10,14 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 MODULES = sorted([*(ROOT / "orchestrator").rglob("*.py"), *(ROOT / "images").rglob("*.py")])
+# Where everything that is raised may be caught and kept: boundaries to code that is not ours.
 BROAD = {
     "orchestrator/cli/main.py": 1,
     "orchestrator/pipeline/run.py": 1,
     "orchestrator/memory/watchdog.py": 1,
+    "orchestrator/memory/faults.py": 1,
     "images/verifier/boundary.py": 1,
+    "images/verifier/candidate.py": 1,
 }
 MAY_START_PROCESSES = {
     "orchestrator/cli/desk.py",
@@ -41,17 +44,21 @@ def test_a_module_is_short_introduced_and_plain(path):
         assert not isinstance(node, ast.Global), f"{name}: global"
         if name.startswith("orchestrator/"):
             assert not isinstance(node, ast.Assert), f"{name}: assert"
-        if (
-            isinstance(node, ast.ExceptHandler)
-            and isinstance(node.type, ast.Name)
-            and node.type.id == "Exception"
-        ):
-            broad += 1
+        broad += isinstance(node, ast.ExceptHandler) and _catches_all(node)
     assert broad == BROAD.get(name, 0), f"{name}: {broad} broad excepts"
     if name.startswith("orchestrator/") and name not in MAY_START_PROCESSES:
         assert not re.search(r"^\s*import subprocess|from subprocess", text, re.MULTILINE), (
             f"{name}: starts processes"
         )
+
+
+def _catches_all(handler: ast.ExceptHandler) -> bool:
+    """Whether a handler takes whatever is raised and does not raise it again at its end."""
+    every = handler.type is None or (
+        isinstance(handler.type, ast.Name) and handler.type.id in {"Exception", "BaseException"}
+    )
+    last = handler.body[-1]
+    return every and not (isinstance(last, ast.Raise) and last.exc is None)
 
 
 def test_help_loads_no_sdk_and_nothing_heavy():

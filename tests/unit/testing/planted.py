@@ -235,7 +235,7 @@ class FaultThatActs(Sound):
 class Impostor:
     """Answers every question about what it is by ending the process."""
 
-    @property
+    @property  # type: ignore[misc]
     def __class__(self) -> type:
         sys.exit(0)
 
