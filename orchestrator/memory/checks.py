@@ -12,7 +12,7 @@ from orchestrator.core.canonical import sha256_hex
 from orchestrator.memory.compile import framed, render
 from orchestrator.memory.faults import broken
 from orchestrator.memory.tokens import TokenCounter
-from orchestrator.model.condition import MemoryBudget
+from orchestrator.model.condition import Condition, MemoryBudget
 from orchestrator.model.lifecycle import (
     CaptureReport,
     CompiledContext,
@@ -27,15 +27,25 @@ from orchestrator.model.lifecycle import (
 )
 
 
-def check_description(description: Description, adapter: str, *, gold: bool) -> None:
-    """The system is the one that the arm names, and says truly whether it is told gold facts."""
-    if description.adapter != adapter:
-        raise broken("own-name", f"expected adapter {adapter}, found {description.adapter}")
-    if gold != (description.information == "gold"):
-        expected = "gold" if gold else "none, raw or curated"
+def check_description(description: Description, condition: Condition, *, gold: bool) -> None:
+    """The system is the one that the arm names, and says truly what it learns from.
+
+    What says that it is no memory system is not measured as one, so only built-in systems may: a file that
+    people keep, text as such, and, in the arm that delivers nothing, none at all.
+    """
+    if description.adapter != condition.adapter:
+        raise broken(
+            "own-name", f"expected adapter {condition.adapter}, found {description.adapter}"
+        )
+    allowed = ["raw"]
+    if condition.adapter_kind == "builtin":
+        allowed.append("curated" if condition.budget else "none")
+    if gold:
+        allowed = ["gold"]
+    if description.information not in allowed:
         raise broken(
             "information-as-declared",
-            f"expected information {expected}, found {description.information}",
+            f"expected information {' or '.join(allowed)}, found {description.information}",
         )
 
 

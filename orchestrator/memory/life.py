@@ -214,7 +214,7 @@ class _Life:
         description = self._answer(Description, describe)
         self._description = description
         gold = self._a.gold
-        check_description(description, self._a.condition.adapter, gold=gold is not None)
+        check_description(description, self._a.condition, gold=gold is not None)
         if gold is not None:
             self._call(lambda: self._informed().inform(gold))
         return description

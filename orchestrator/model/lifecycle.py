@@ -70,7 +70,7 @@ class Observed(StrEnum):
 class Description(Document):
     """Who a memory system is. `shows` names the parts that it reports; what it hides is opaque.
 
-    `information`: what it learns from. `raw`: sessions alone. `curated`: a file that people made from them.
+    `information`: what it learns from. `raw`: sessions alone. `curated`: a file that people made from them, or text as such; `none`: nothing. Both are of built-in systems.
     `gold`: facts of the answer key, through a door of its own; such an arm never bears a claim.
     """
 

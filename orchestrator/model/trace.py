@@ -106,10 +106,8 @@ class MemoryTrace(Document):
 
     @property
     def applies(self) -> bool:
-        """Whether the arm has a memory system; one that broke before it said what it is has one."""
-        return self.information in {"raw", "gold"} or (
-            self.information is None and self.failure is not None
-        )
+        """Whether the arm has a memory system; what broke its contract is one, whatever it calls itself."""
+        return self.failure is not None or self.information in {"raw", "gold"}
 
     @property
     def status(self) -> MemoryStatus:

@@ -18,6 +18,7 @@ from orchestrator.memory.archive import archive_of
 from orchestrator.memory.faults import AdapterFault
 from orchestrator.memory.life import Assignment, Limits, live
 from orchestrator.memory.sessions import PROJECT, HistoryClock
+from orchestrator.memory.shelf import ROOM, SHELF
 from orchestrator.memory.tokens import TokenCounter
 from orchestrator.memory.watchdog import Watchdog
 from orchestrator.model.condition import Condition, MemoryBudget
@@ -165,12 +166,15 @@ class MemoryContract:
     def _query(self) -> Query:
         return Query(prompt=PROMPT, scope=PROJECT, k=self.k)
 
-    def _arm(self, name: str, max_tokens: int) -> Condition:
+    def _arm(self, adapter: MemoryAdapter, max_tokens: int) -> Condition:
+        name = adapter.describe().adapter
+        ours = name in SHELF and type(adapter).__module__.startswith(f"{ROOM}.")
         return Condition(
             id="contract",
             role="diagnostic",
             summary="contract kit",
             adapter=name,
+            adapter_kind="builtin" if ours else "entry_point",
             door="gold" if self.gold() else "sessions",
             budget=MemoryBudget(unit="o200k_base", max_tokens=max_tokens),
         )
@@ -185,7 +189,7 @@ class MemoryContract:
             return sha256_hex(data)
 
         adapter = self.make_adapter()
-        arm = self._arm(adapter.describe().adapter, max_tokens or self.max_tokens)
+        arm = self._arm(adapter, max_tokens or self.max_tokens)
         with _place(sessions, arm.budget) as (place, clock):
             query = self._query().model_copy(update={"k": k or self.k})
             assignment = Assignment(
@@ -201,7 +205,7 @@ class MemoryContract:
 
     def _watched(self, sessions: tuple[Session, ...]) -> tuple[Seen, Path]:
         watcher, adapter = Watcher(), self.make_adapter()
-        arm = self._arm(adapter.describe().adapter, self.max_tokens)
+        arm = self._arm(adapter, self.max_tokens)
         with _place(sessions, arm.budget) as (place, clock), watcher.watching() as seen:
             assignment = Assignment(
                 condition=arm,

@@ -107,3 +107,12 @@ def test_a_stranger_recomputes_the_same(tmp_path, capsys):
     folder = record_run(tmp_path, REQUEST, adapters={ARM: broken})
     seal(folder)
     assert main(["verify", str(folder)]) == 0, capsys.readouterr()
+
+
+@pytest.mark.parametrize("kind", [planted.SaysThatItIsAFile, planted.SaysThatItIsNothing])
+def test_a_system_that_calls_itself_no_memory_cannot_make_its_failure_vanish(tmp_path, kind):
+    report = build_report(record_run(tmp_path, REQUEST, adapters={ARM: as_tail(kind)}))
+    (row,) = [row for row in report.trials if row.condition_id == ARM]
+    (arm,) = report.memory
+    assert row.memory_status == "contract_failure"
+    assert (arm.contract_failures, arm.not_applicable, arm.failed) == (1, 0, 1)

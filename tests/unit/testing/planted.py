@@ -20,6 +20,7 @@ from orchestrator.model.condition import MemoryBudget
 from orchestrator.model.lifecycle import (
     CaptureReport,
     CompiledContext,
+    Description,
     ExtractionReport,
     Query,
     Ranked,
@@ -245,6 +246,23 @@ class AnswersWithCode(Sound):
 
     def settle(self, deadline_s: int) -> ExtractionReport:
         return Impostor()  # type: ignore[return-value]
+
+
+class SaysThatItIsAFile(Sound):
+    """Breaks, and calls itself a file that people keep, so that nobody looks."""
+
+    def describe(self) -> Description:
+        return super().describe().model_copy(update={"information": "curated"})
+
+    def settle(self, deadline_s: int) -> ExtractionReport:
+        raise ZeroDivisionError("queue empty")
+
+
+class SaysThatItIsNothing(Sound):
+    """Delivers memory and says that it is none."""
+
+    def describe(self) -> Description:
+        return super().describe().model_copy(update={"information": "none"})
 
 
 class WritesElsewhere(Sound):

@@ -37,6 +37,8 @@ FAULTS = [
     (planted.HangsWhileItIsTold, WHOLE, "step-in-time"),
     (planted.FaultThatActs, WHOLE, "queue empty"),
     (planted.AnswersWithCode, WHOLE, "SystemExit"),
+    (planted.SaysThatItIsAFile, WHOLE, "expected information raw, found curated"),
+    (planted.SaysThatItIsNothing, WHOLE, "found none"),
     (planted.WritesElsewhere, "test_it_touches_its_own_folders_and_nothing_else", "below its own"),
     (planted.KeepsSecrets, "test_no_secret_stays_in_the_store", "no secret"),
     (planted.OwnTemplate, WHOLE, "shared-template"),
