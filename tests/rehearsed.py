@@ -61,7 +61,6 @@ def rehearse(
         condition,
         task.history,
         query_of(task.brief, condition.retrieve_k),
-        seed=1,
         gold=gold_for(condition, task.key),
     ) as assignment:
         remembered = live(adapter, assignment, counter, keep=keep)

@@ -27,7 +27,7 @@ from orchestrator.model.lifecycle import (
 from orchestrator.model.memory import Remembered
 from orchestrator.model.task import History
 from orchestrator.pipeline.gold import gold_for
-from orchestrator.pipeline.memory import adapter_of, memory_assignment, seed_of
+from orchestrator.pipeline.memory import adapter_of, memory_assignment
 from orchestrator.pipeline.parity import query_of
 from orchestrator.protocols import OpenBox
 from orchestrator.sources.loader import (
@@ -115,7 +115,6 @@ def live_by_hand(asked: Asked, *, fixtures: Path) -> Lived:
         condition,
         history,
         _query(asked, task, condition),
-        seed=seed_of(0, history.task_id, 1),
         gold=gold_for(condition, task.key) if task else None,
         as_of=asked.as_of,
     ) as assignment:

@@ -18,7 +18,7 @@ from orchestrator.core.places import added_conditions_path, fixtures_root
 from orchestrator.memory import shelf
 from orchestrator.memory.command import CommandAdapter, program_sha256, read_program
 from orchestrator.memory.late import LateAdapter
-from orchestrator.memory.life import Assignment, Limits
+from orchestrator.memory.life import Assignment, Limits, sessions_sha256
 from orchestrator.memory.sessions import HistoryClock, sessions_of
 from orchestrator.memory.supplies import Supplies
 from orchestrator.memory.tokens import TokenCounter
@@ -138,7 +138,8 @@ def memory_assignment(
     history: History,
     query: Query,
     *,
-    seed: int,
+    order_seed: int = 0,
+    epoch: int = 1,
     gold: GoldFacts | None = None,
     gateway: GatewayAccess | None = None,
     socket: Path | None = None,
@@ -162,7 +163,7 @@ def memory_assignment(
                 gateway=gateway,
                 clock=clock,
                 budget=condition.budget,
-                seed=seed,
+                seed=seed_of(order_seed, sessions_sha256(sessions), epoch),
                 socket=socket,
             ),
             clock=clock,
@@ -173,7 +174,10 @@ def memory_assignment(
         )
 
 
-def seed_of(order_seed: int, task_id: str, epoch: int) -> int:
-    """Returns the seed of a trial's memory: equal in every arm of a task and epoch, another in each epoch."""
-    drawn = sha256_hex(f"memory|{order_seed}|{task_id}|{epoch}".encode())
+def seed_of(order_seed: int, told_sha256: str, epoch: int) -> int:
+    """Returns the seed of a trial's memory: equal in every arm of a task and epoch, another in each epoch.
+
+    It is drawn from what the system is told and not from the task, whose name it would give away.
+    """
+    drawn = sha256_hex(f"memory|{order_seed}|{told_sha256}|{epoch}".encode())
     return int(drawn[:SEED_DIGITS], 16)

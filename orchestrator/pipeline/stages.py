@@ -35,7 +35,7 @@ from orchestrator.pipeline.exposure import (
 )
 from orchestrator.pipeline.gold import gold_for
 from orchestrator.pipeline.journal import Journal
-from orchestrator.pipeline.memory import memory_assignment, seed_of
+from orchestrator.pipeline.memory import memory_assignment
 from orchestrator.pipeline.parity import limits_of, query_of, question_sha256
 from orchestrator.pipeline.tracing import keep_trace
 from orchestrator.pipeline.traffic import check_traffic, was_capped
@@ -173,7 +173,8 @@ def remember(bench: Bench, journal: Journal) -> Remembered:
         condition,
         task.history,
         query,
-        seed=seed_of(bench.plan.order_seed, task.card.id, bench.trial.epoch),
+        order_seed=bench.plan.order_seed,
+        epoch=bench.trial.epoch,
         gold=gold_for(condition, task.key),
         gateway=memory_access(bench),
         socket=place.folder if place else None,

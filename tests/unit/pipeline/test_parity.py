@@ -12,7 +12,7 @@ from orchestrator.ledger.chain import read_entries
 from orchestrator.ledger.history import replay
 from orchestrator.model.outcome import Outcome
 from orchestrator.model.plan import MemoryParity
-from orchestrator.pipeline.memory import seed_of
+from orchestrator.pipeline.memory import memory_assignment, seed_of
 from orchestrator.pipeline.options import PlanRequest
 from orchestrator.pipeline.parity import limits_of, parity_of, query_of, question_sha256
 from orchestrator.pipeline.plan import build_plan
@@ -21,6 +21,7 @@ from tests.fakes.sandbox import FakeSandbox
 from tests.unit.pipeline.conftest import IMAGE, ROOT
 
 ARMS = ("raw_fts", "raw_history_tail")
+SHARES_ONE_HISTORY = ("click-time-window", "click-workspace-lock")
 
 
 def arms(fixtures, *names, **changes):
@@ -102,6 +103,16 @@ def test_each_epoch_has_a_seed_of_its_own_and_arms_share_it():
     assert len(seeds) == 29
     assert seed_of(7, "t", 1) == seed_of(7, "t", 1) != seed_of(8, "t", 1)
     assert max(seeds) < 2**53
+
+
+def test_what_a_system_is_handed_is_the_same_for_two_tasks_with_one_history(fixtures):
+    handed = set()
+    for name in SHARES_ONE_HISTORY:
+        task = load_task(fixtures, name)
+        arm = next(c for c in load_conditions(fixtures).conditions if c.id == "raw_fts")
+        with memory_assignment(arm, task.history, query_of(task.brief, 3)) as given:
+            handed.add((given.place.seed, given.sessions))
+    assert len(handed) == 1
 
 
 def test_a_pack_with_another_history_gives_another_plan(fixtures, tmp_path):
