@@ -28,6 +28,8 @@ class Condition(Closed):
     `adapter_sha256` pins the code of a built-in system, the package behind an entry point, or the program
     folder of a command. `stages` are the parts of the path that a failure of this arm can be charged to.
     `door: gold` hands facts of the answer key over: such an arm is a bound or a probe and bears no claim.
+    An entry point runs in memtrial's own process, so its arm is diagnostic; a product that is to bear claims
+    comes as a program in a container of its own.
     """
 
     id: Slug
@@ -65,6 +67,14 @@ class Condition(Closed):
             raise ValueError("only a primary arm bears a claim")
         if self.door == "gold" and self.role == "primary":
             raise ValueError("an arm that is told gold facts is never primary")
+        return self
+
+    @model_validator(mode="after")
+    def _code_in_our_process_only_diagnoses(self) -> Self:
+        if self.adapter_kind == "entry_point" and self.role != "diagnostic":
+            raise ValueError(
+                "an arm by entry point runs unconfined in memtrial's process: its role is diagnostic"
+            )
         return self
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import cast
 
@@ -26,7 +27,7 @@ from orchestrator.model.condition import Condition
 from orchestrator.model.lifecycle import GoldFacts, Query
 from orchestrator.model.task import History
 from orchestrator.pipeline.asking import asker_of
-from orchestrator.plugins import MEMORY_GROUP, find_plugin
+from orchestrator.plugins import MEMORY_GROUP, Plugin, find_plugin, load_plugin
 from orchestrator.protocols import (
     GatewayAccess,
     MemoryAdapter,
@@ -67,8 +68,8 @@ def adapter_of(
         EnvironmentMissing: its code is not in this installation.
     """
     if condition.adapter_kind == "entry_point":
-        entry = find_plugin(MEMORY_GROUP, condition.adapter).entry
-        return lambda: LateAdapter(lambda: cast("MemoryAdapter", entry.load()()))
+        plugin = find_plugin(MEMORY_GROUP, condition.adapter)
+        return lambda: LateAdapter(partial(_foreign, plugin))
     if condition.adapter_kind == "command":
         if start is None:
             raise EnvironmentMissing(
@@ -90,6 +91,11 @@ def adapter_of(
     # What cannot be made at all is no failure of the arm: it is found before a trial begins.
     shelf.make(condition.adapter, supplies)
     return lambda: shelf.make(condition.adapter, supplies)
+
+
+def _foreign(plugin: Plugin) -> MemoryAdapter:
+    """Loads and makes a system of another package."""
+    return cast("MakeAdapter", load_plugin(plugin))()
 
 
 def pinned_now(condition: Condition) -> str:

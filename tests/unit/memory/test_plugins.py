@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
+import importlib.util
+import marshal
 import sys
 from pathlib import Path
 
@@ -50,6 +53,12 @@ def theirs() -> Condition:
     return arm("theirs").model_copy(update={"adapter_kind": "entry_point"})
 
 
+def bytecode(source: str, path: Path) -> bytes:
+    """Compiles as an installer does that wants its bytecode believed unseen (PEP 552, unchecked)."""
+    code = marshal.dumps(compile(source, str(path), "exec"))
+    return importlib.util.MAGIC_NUMBER + b"\x01\x00\x00\x00" + bytes(8) + code
+
+
 def test_a_package_is_found_with_its_version_and_lives_like_any_other(site, theirs):
     install(site, "their_memory_a")
     found = find_plugin(MEMORY_GROUP, "theirs")
@@ -92,6 +101,46 @@ def test_one_changed_byte_of_a_package_breaks_its_pin(site, theirs):
         file.write("#")
     with pytest.raises(Exception, match="expected adapter theirs with SHA-256"):
         check_pins((pinned,))
+
+
+def test_bytecode_beside_the_pinned_source_is_never_run(site, theirs):
+    install(site, "their_memory_g")
+    before = pinned_now(theirs)
+    path = site / "their_memory_g" / "__init__.py"
+    planted = Path(importlib.util.cache_from_source(str(path)))
+    planted.parent.mkdir()
+    planted.write_bytes(bytecode("raise SystemExit('planted')", path))
+    assert pinned_now(theirs) == before
+    remembered = life_of(adapter_of(theirs, None, COUNTER)(), theirs, said("one"))
+    assert remembered.failure is None
+
+
+def test_a_module_that_is_bytecode_alone_is_part_of_the_pin_and_not_imported(site, theirs):
+    install(site, "their_memory_h", "from their_memory_h.inner import adapter\n")
+    before = pinned_now(theirs)
+    path = site / "their_memory_h" / "inner.pyc"
+    path.write_bytes(bytecode(SOURCE, path))
+    assert pinned_now(theirs) != before
+    remembered = life_of(adapter_of(theirs, None, COUNTER)(), theirs, said("one"))
+    assert remembered.failure is not None
+    assert "no source of their_memory_h.inner" in remembered.failure.detail
+
+
+def test_a_package_without_source_has_no_pin(site, theirs):
+    install(site, "their_memory_i")
+    path = site / "their_memory_i" / "__init__.py"
+    path.with_suffix(".pyc").write_bytes(bytecode(SOURCE, path))
+    path.unlink()
+    with pytest.raises(EnvironmentMissing, match="found bytecode alone"):
+        pinned_now(theirs)
+
+
+def test_a_package_that_was_loaded_in_another_way_is_refused(site, theirs):
+    install(site, "their_memory_j")
+    importlib.import_module("their_memory_j")
+    remembered = life_of(adapter_of(theirs, None, COUNTER)(), theirs, said("one"))
+    assert remembered.failure is not None
+    assert "found it loaded by another way" in remembered.failure.detail
 
 
 def test_a_name_that_nobody_or_more_than_one_provides_is_refused(site):

@@ -179,6 +179,11 @@ def test_an_added_arm_bears_no_claim_and_is_never_standard(change):
         ({"door": "gold", "role": "primary"}, "never primary"),
         ({"claim_bearing": True}, "only a primary arm"),
         ({"adapter_kind": "command"}, "program is given"),
+        ({"adapter_kind": "entry_point"}, "its role is diagnostic"),
+        (
+            {"adapter_kind": "entry_point", "role": "primary", "claim_bearing": True},
+            "its role is diagnostic",
+        ),
     ],
 )
 def test_an_arm_that_contradicts_itself_is_refused(change, told):
