@@ -3,7 +3,8 @@
 Runs the arms' real memory systems over every task of the pack; what containers would say of the follower's two
 patches is known from `memtrial pack`; `--containers` runs every cell in them too and compares. Prints resolved tasks by arm, where each arm
 lost facts, and reference_e2e against raw_fts at equal budget, also if it loses. Writes a dated JSON below
-results/proofs. Exit 1 if a rung is out of order, or an arm without memory solves a task.
+results/proofs. A memory system that breaks has failed that task and is named. Exit 1 if one broke, a rung is out
+of order, or an arm without memory solves a task.
 """
 
 from __future__ import annotations
@@ -17,11 +18,11 @@ from dataclasses import dataclass, field
 from orchestrator.agents.scripted import ScriptedDriver
 from orchestrator.cli.live import Progress
 from orchestrator.core.clock import run_stamp
-from orchestrator.core.errors import MemtrialError
+from orchestrator.core.errors import EnvironmentMissing, MemtrialError
 from orchestrator.core.places import fixtures_root, results_root
 from orchestrator.memory.tokens import TokenCounter
 from orchestrator.model.condition import Condition
-from orchestrator.pipeline.memory import adapter_of
+from orchestrator.pipeline.memory import adapter_of, check_available
 from orchestrator.pipeline.options import PlanRequest
 from orchestrator.pipeline.setup import make_plan, start_run
 from orchestrator.report.build import build_report
@@ -44,10 +45,11 @@ ARMS = (ORACLE, RETRIEVAL, REFERENCE, RIVAL, CURATED, *NOTHING)
 
 @dataclass
 class Arm:
-    """What one arm came to."""
+    """What one arm came to. `broken` are the failed tasks whose memory system did not come to its end."""
 
     resolved: list[str] = field(default_factory=list)
     failed: dict[str, str] = field(default_factory=dict)
+    broken: dict[str, str] = field(default_factory=dict)
     facts: Counter[str] = field(default_factory=Counter)
     tokens: int = 0
 
@@ -68,17 +70,26 @@ def climb() -> tuple[dict[str, Arm], dict[str, str]]:
     tasks = [load_task(fixtures_root(), name) for name in list_tasks(fixtures_root())]
     oracle: dict[str, bool] = {}
     for name in ARMS:
-        arm = Arm()
+        try:
+            check_available((registry[name],))
+        except EnvironmentMissing as error:
+            absent[name] = error.message
+            continue
+        arms[name] = arm = Arm()
         for task in tasks:
             try:
                 trial = played(registry[name], task, counter)
             except MemtrialError as error:
-                absent[name] = error.message
-                break
-            _book(arm, name, task, trial, oracle)
-        else:
-            arms[name] = arm
+                lose(arm, task.card.id, f"{error.reference}: {error.message}")
+            else:
+                _book(arm, name, task, trial, oracle)
     return arms, absent
+
+
+def lose(arm: Arm, task_id: str, why: str) -> None:
+    """Books a trial whose memory system broke: it has failed, and it is no result of the ladder."""
+    arm.failed[task_id] = f"broke: {why}"
+    arm.broken[task_id] = why
 
 
 def _book(arm: Arm, name: str, task: LoadedTask, trial: Rehearsed, oracle: dict[str, bool]) -> None:
@@ -88,7 +99,10 @@ def _book(arm: Arm, name: str, task: LoadedTask, trial: Rehearsed, oracle: dict[
     arm.tokens += trial.injection.tokens
     arm.facts["all"] += len(trial.trace.facts)
     arm.facts["delivered"] += sum(fact.delivered for fact in trial.trace.facts)
-    if trial.resolved:
+    broke = trial.remembered.failure
+    if broke is not None:
+        lose(arm, task_id, f"{broke.step.value}: {broke.rule}: {broke.detail}")
+    elif trial.resolved:
         arm.resolved.append(task_id)
     elif name == NOTHING[0]:
         arm.failed[task_id] = "no memory"
@@ -125,6 +139,11 @@ def verdict_on(arms: dict[str, Arm]) -> list[str]:
         for name in NOTHING
         if name in arms and arms[name].resolved
     ]
+    wrong += [
+        f"{name} broke on {len(arm.broken)} tasks ({', '.join(sorted(arm.broken))})"
+        for name, arm in arms.items()
+        if arm.broken
+    ]
     return wrong
 
 
@@ -142,10 +161,10 @@ def main() -> int:
         print(f"{name:<24}{f'{len(arm.resolved)}/{total}':>10}{facts:>18}{arm.tokens:>16}")
     for name, why in absent.items():
         print(f"{name:<24} not in this installation: {why}")
-    for name in (RETRIEVAL, REFERENCE, RIVAL, CURATED):
-        if name in arms and arms[name].failed:
+    for name, arm in arms.items():
+        if arm.failed and (name not in NOTHING or arm.broken):
             print(f"\nwhere {name} lost tasks:")
-            for task_id, why in arms[name].failed.items():
+            for task_id, why in arm.failed.items():
                 print(f"  {task_id}: {why}")
     compared = _compared(arms)
     print(f"\n{compared}")
@@ -159,7 +178,7 @@ def main() -> int:
         "made_at": stamp,
         "tasks": total,
         "arms": {
-            name: {"resolved": arm.resolved, "failed": arm.failed, "facts": dict(arm.facts), "memory_tokens": arm.tokens}
+            name: {"resolved": arm.resolved, "failed": arm.failed, "broken": arm.broken, "facts": dict(arm.facts), "memory_tokens": arm.tokens}
             for name, arm in arms.items()
         },
         "absent": absent,

@@ -2,7 +2,7 @@
 
 Ingests every task's history as a trial does, asks with the task's prompt, and judges by the key's events and
 matchers; the pipeline never sees the key. Recall and MRR per gold fact; a fact counts as found by a memory that
-rests on one of its events and matches one of its matchers. Writes a dated JSON below results/proofs.
+rests on one of its events and matches all of its matchers. Writes a dated JSON below results/proofs.
 """
 
 from __future__ import annotations
@@ -47,6 +47,7 @@ DEVELOPED_ON = frozenset(
 SHARED_HISTORY = frozenset(
     ["click-time-window", "fraction-bench-stop", "mux-journey-header", "strsim-street-key"]
 )
+CROWDED = "crowded"
 CHANNELS: dict[str, tuple[str, ...]] = {
     "hash": ("vector",),
     "fts5": ("fts",),
@@ -118,7 +119,7 @@ def crowd(tasks: list[LoadedTask]) -> Heard:
     sessions: dict[str, Session] = {}
     for task in tasks:
         for session in sessions_of(task.history):
-            mark = sha256_hex(session.canonical())[:8]
+            mark = mark_of(session)
             events = tuple(
                 event.model_copy(update={"event_id": f"{mark}-{event.event_id}"})
                 for event in session.events
@@ -126,7 +127,12 @@ def crowd(tasks: list[LoadedTask]) -> Heard:
             named = {"session_id": f"{mark}-{session.session_id}", "events": events}
             sessions[mark] = session.model_copy(update=named)
     order = sorted(sessions.values(), key=lambda s: (s.started_at, s.session_id))
-    return Heard("crowded", tuple(order), tasks)
+    return Heard(CROWDED, tuple(order), tasks)
+
+
+def mark_of(session: Session) -> str:
+    """The mark of a session in the crowd: equal sessions are one."""
+    return sha256_hex(session.canonical())[:8]
 
 
 def settle(sessions: tuple[Session, ...], folder: Path, adapter: MemoryAdapter) -> None:
@@ -161,22 +167,31 @@ def rank_facts(
         for task in heard.tasks:
             found = searcher.search(task.brief.prompt, K)
             for fact in task.key.card.gold_facts:
-                hits = [n for n, f in enumerate(found, 1) if states(fact, memories[f.ordinal])]
-                strata = ("crowded",) if heard.name == "crowded" else strata_of(task, fact)
+                evidence = evidence_of(heard, task, fact)
+                hits = [
+                    n for n, f in enumerate(found, 1) if states(fact, evidence, memories[f.ordinal])
+                ]
+                strata = (CROWDED,) if heard.name == CROWDED else strata_of(task, fact)
                 asked.append(Asked(task.card.id, channel, strata, min(hits, default=0)))
     store.close()
     adapter.close()
     return asked
 
 
-def states(fact: GoldFact, memory: StoredMemory) -> bool:
-    """Whether a memory rests on an event of the fact and says something of it."""
-    rests = any(
-        name.endswith(event)
-        for event in fact.supporting_event_ids
-        for name in memory.evidence_event_ids
+def evidence_of(heard: Heard, task: LoadedTask, fact: GoldFact) -> frozenset[str]:
+    """The events of a fact by their names in a store; those of a crowd carry the mark of their session."""
+    crowded = heard.name == CROWDED
+    return frozenset(
+        f"{mark_of(session)}-{event.event_id}" if crowded else event.event_id
+        for session in sessions_of(task.history)
+        for event in session.events
+        if event.event_id in fact.supporting_event_ids
     )
-    return rests and any(
+
+
+def states(fact: GoldFact, evidence: frozenset[str], memory: StoredMemory) -> bool:
+    """Whether a memory rests on an event of the fact and says all of it."""
+    return bool(evidence.intersection(memory.evidence_event_ids)) and all(
         re.search(m, memory.text, re.IGNORECASE | re.DOTALL) for m in fact.matchers
     )
 
