@@ -28,9 +28,10 @@ LIVE = PlanRequest(
 )
 
 
-def live_plan(origin: str = ORIGIN, **changes: Any) -> Plan:
+def live_plan(origin: str = ORIGIN, *, max_usd_micros: int = 5 * USD, **changes: Any) -> Plan:
     assert LIVE.live is not None
-    return make_plan(replace(LIVE, live=replace(LIVE.live, origin=origin), **changes))
+    live = replace(LIVE.live, origin=origin, max_usd_micros=max_usd_micros)
+    return make_plan(replace(LIVE, live=live, **changes))
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,10 +45,12 @@ class Gateway:
         caps: Caps,
         bounds: Bounds,
         secrets: Secrets,
+        book: Path | None = None,
     ) -> None:
+        """Opens record and spend book; the book lies in the record's folder unless `book` names it."""
         self._recorder = Recorder(folder, secrets)
         try:
-            self._budget = Budget(caps, folder / SPEND, real_money=mode.name == "live")
+            self._budget = Budget(caps, book or folder / SPEND, real_money=mode.name == "live")
         except BaseException:
             self._recorder.close()
             raise

@@ -23,6 +23,7 @@ from orchestrator.gateway.secrets import Secrets
 from orchestrator.model.gateway import LivePin, LiveSetup
 from orchestrator.model.plan import Plan
 from orchestrator.model.record import RunApproved
+from orchestrator.pipeline.livebook import book_of, check_book
 from orchestrator.trust.approvals import live_pin
 from orchestrator.trust.gate.local import Asked, Leave, dispatch_local, pass_local_gate
 from orchestrator.trust.home import open_home
@@ -145,6 +146,8 @@ def live_gateway(line: bytes) -> Gateway:
     pin = live_pin(Plan.parse_canonical(asked.plan_data, where=layout.PLAN))
     keys = keys_from_environment()
     cap = min(pin.caps.per_run_usd_micros, leave.permit.max_usd_micros)
+    book = book_of(Path(setup.home), leave.approval.nonce)
+    check_book(book, Path(setup.folder))
     return Gateway(
         LiveMode(leave.permit, keys, plan_sha256=leave.permit.plan_sha256),
         folder=Path(setup.folder),
@@ -153,6 +156,7 @@ def live_gateway(line: bytes) -> Gateway:
         caps=pin.caps.model_copy(update={"per_run_usd_micros": cap}),
         bounds=setup.bounds,
         secrets=Secrets(keys.values()),
+        book=book,
     )
 
 

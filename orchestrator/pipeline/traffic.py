@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TypeVar
 
@@ -32,6 +32,7 @@ from orchestrator.model.gateway import (
 from orchestrator.model.plan import Plan
 from orchestrator.model.script import Scenario, Script, ScriptedCall, ScriptedTurn, Wanted
 from orchestrator.model.usage import Caps, PriceTable
+from orchestrator.pipeline.livebook import keep_book
 from orchestrator.pipeline.options import CapLevel
 from orchestrator.sources.loader import LoadedTask
 
@@ -175,8 +176,12 @@ def gateway_of(
     # A socket's path is short by the kernel's rule, so sockets do not live in the results folder.
     with tempfile.TemporaryDirectory(prefix="memtrial-") as sockets:
         setup = _setup(plan, folder, f"{sockets}/s", tasks, cassette)
-        with GatewayProcess(setup) as process:
-            yield process
+        process = GatewayProcess(setup)
+        with ExitStack() as ends:
+            if isinstance(setup, LiveSetup):
+                ends.callback(keep_book, folder, local_home())
+            # Entered last, so it has ended before its book is copied.
+            yield ends.enter_context(process)
 
 
 def _setup(

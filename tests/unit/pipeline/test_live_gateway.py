@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 import time
 from pathlib import Path
 
@@ -9,6 +11,7 @@ import pytest
 
 from orchestrator.attest import layout
 from orchestrator.core.errors import ApprovalRefused, EnvironmentMissing
+from orchestrator.gateway.process import GatewayFault
 from orchestrator.model.approval import Window
 from orchestrator.pipeline.live import approval_for, check_resumable
 from orchestrator.pipeline.traffic import gateway_of
@@ -139,3 +142,68 @@ def test_an_approval_is_used_up_when_the_run_gets_its_id_and_not_before(case):
     assert line.run_id == "run-1"
     with pytest.raises(ApprovalRefused, match="used by run run-1"):
         approve("run-2")
+
+
+def reserved_usd_micros(folder: Path) -> int:
+    (line,) = [
+        x for x in (folder / "gateway/spend.jsonl").read_bytes().splitlines() if b"reserved" in x
+    ]
+    return int(json.loads(line)["body"]["usd_micros"])
+
+
+@pytest.fixture
+def tight(case, tmp_path, provider) -> Case:
+    """A case whose arms have room for one call of `calls` each, and after what that costs for no second one."""
+    folder = folder_of(case, tmp_path, name="first-look")
+    assert calls(case, folder) == [200]
+    provider.seen.clear()
+    plan = live_plan(provider.origin, max_usd_micros=2 * reserved_usd_micros(folder))
+    return local_case(tmp_path / "config", plan, now_s=int(time.time()) - 5)
+
+
+def calls(case: Case, folder: Path, *, times: int = 1) -> list[int]:
+    """Returns the answers to some calls of a run that goes on."""
+    with gateway_of(case.plan, folder, ()) as gateway:
+        assert gateway is not None
+        opened = gateway.open_trial(PLACE)
+        found = [post(opened, "/v1/chat/completions", chat())[0] for _ in range(times)]
+        gateway.close_trial(PLACE.trial)
+    return found
+
+
+def test_a_copied_folder_has_no_cap_of_its_own(tight, tmp_path, provider):
+    first = folder_of(tight, tmp_path)
+    copied = tmp_path / "elsewhere" / first.name
+    shutil.copytree(first, copied)
+    assert calls(tight, first, times=2) == [200, 400]
+    assert calls(tight, copied) == [400]
+    assert len(provider.seen) == 1
+
+
+def test_a_removed_record_gives_no_money_back(tight, tmp_path, provider):
+    folder = folder_of(tight, tmp_path)
+    assert calls(tight, folder) == [200]
+    kept = (folder / "gateway/spend.jsonl").read_bytes()
+    shutil.rmtree(folder / "gateway")
+    assert calls(tight, folder) == [400]
+    assert (folder / "gateway/spend.jsonl").read_bytes() == kept
+    assert len(provider.seen) == 1
+
+
+def test_two_gateways_at_once_share_no_approval(tight, tmp_path, provider):
+    first = folder_of(tight, tmp_path)
+    copied = tmp_path / "elsewhere" / first.name
+    shutil.copytree(first, copied)
+    with gateway_of(tight.plan, first, ()):
+        with pytest.raises(GatewayFault, match="held by another process"):
+            calls(tight, copied)
+        assert not (copied / "gateway/spend.jsonl").exists()
+
+
+def test_a_spend_book_that_fell_behind_the_record_allows_no_call(tight, tmp_path, provider):
+    folder = folder_of(tight, tmp_path)
+    assert calls(tight, folder) == [200]
+    for book in (tight.home.folder / "spend").iterdir():
+        book.unlink()
+    assert refused(tight, folder) == "spend-book-behind"
+    assert len(provider.seen) == 1
