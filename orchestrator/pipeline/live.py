@@ -20,6 +20,8 @@ from orchestrator.gateway.gateway import Gateway
 from orchestrator.gateway.keys import keys_from_environment
 from orchestrator.gateway.live import LiveMode
 from orchestrator.gateway.secrets import Secrets
+from orchestrator.ledger.chain import Ledger, read_entries
+from orchestrator.ledger.history import nothing_recorded, replay
 from orchestrator.model.gateway import LivePin, LiveSetup
 from orchestrator.model.plan import Plan
 from orchestrator.model.record import RunApproved
@@ -87,17 +89,54 @@ def approval_for(plan: Plan, envelope_data: bytes | None) -> Approve | None:
     return approve
 
 
-def check_resumable(plan: Plan, folder: Path) -> None:
+def check_resumable(plan: Plan, folder: Path) -> RunApproved | None:
     """Passes the gate for a run that goes on: same run, same approval, inside its window.
 
+    Returns:
+        What the ledger should say of the approval and does not, because the run ended before it was written.
+
     Raises:
-        ApprovalRefused: a check failed.
+        ApprovalRefused: a check failed, or the approval is not the one that this run began under.
+        IntegrityError: nothing was recorded.
         EnvironmentMissing: there is no key of the provider.
     """
     if not isinstance(plan.gateway, LivePin):
-        return
-    pass_local_gate(_asked_by(folder, local_home(), folder.name))
+        return None
+    asked = _asked_by(folder, local_home(), folder.name)
+    leave = pass_local_gate(asked)
     keys_from_environment().header(plan.gateway.upstream.provider)
+    ledger = folder / layout.LEDGER
+    record = replay(read_entries(ledger)[0] if ledger.is_file() else [])
+    if record.started is None:
+        raise nothing_recorded(folder)
+    entry = _entry(leave)
+    if record.approved not in {None, entry}:
+        raise _another_approval("the approval that its ledger names", record.approved, entry)
+    if asked.home.book.state().use_of(leave.approval.nonce) is None:
+        raise _another_approval("an approval that the nonce book gave to it", None, entry)
+    return None if record.approved else entry
+
+
+def append_approval(folder: Path, entry: RunApproved | None) -> None:
+    """Writes the missing word of a run's approval into its ledger, before the run goes on."""
+    if entry is None:
+        return
+    ledger, _, _ = Ledger.open_for_append(folder / layout.LEDGER, repair=True)
+    try:
+        ledger.append(entry)
+    finally:
+        ledger.close()
+
+
+def _another_approval(
+    expected: str, named: RunApproved | None, found: RunApproved
+) -> ApprovalRefused:
+    was = f" ({named.approval_id}, {named.approval_sha256[:16]})" if named else ""
+    return ApprovalRefused(
+        "approval-of-another-run",
+        f"a run that goes on: expected {expected}{was}, found {found.approval_id}, {found.approval_sha256[:16]}; nothing was contacted",
+        hint=f"restore the run's own {layout.APPROVAL} and the nonce book from copies, or begin a new run",
+    )
 
 
 def _asked_by(folder: Path, home: Path, run_id: str) -> Asked:

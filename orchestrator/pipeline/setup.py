@@ -30,7 +30,7 @@ from orchestrator.pipeline.imaging import (
     steering_of,
     write_lock,
 )
-from orchestrator.pipeline.live import approval_for, check_resumable
+from orchestrator.pipeline.live import append_approval, approval_for, check_resumable
 from orchestrator.pipeline.memory import adapter_of, check_available
 from orchestrator.pipeline.options import PlanRequest
 from orchestrator.pipeline.plan import build_plan, choose
@@ -248,13 +248,14 @@ def resume_run(folder: Path, *, watch: Watch, workers: int, full: bool = False) 
         MemtrialError: record, files and machine do not fit; then nothing was written.
     """
     plan = recorded_plan(folder)
-    check_resumable(plan, folder)
+    unwritten = check_resumable(plan, folder)
     client = connect()
     _check_plan_fits(plan, watch.say)
     left = pending_of(folder, plan)
     workers = ready_to_run(client, plan, left, watch.say, workers=workers)
     sandbox = DockerSandbox(client, installation_id(cache_root()), runtime=plan.runtime)
     with stoppable(sandbox, watch) as stopper:
+        append_approval(folder, unwritten)
         run = Run.resume(folder, full=full)
         stopper.of(run)
         watch.say(f"run {folder.name}: {len(run.pending())} of {len(run.plan.trials)} trials left")

@@ -10,10 +10,12 @@ from pathlib import Path
 import pytest
 
 from orchestrator.attest import layout
-from orchestrator.core.errors import ApprovalRefused, EnvironmentMissing
+from orchestrator.core.errors import ApprovalRefused, EnvironmentMissing, IntegrityError
 from orchestrator.gateway.process import GatewayFault
+from orchestrator.ledger.chain import Ledger, read_entries
 from orchestrator.model.approval import Window
-from orchestrator.pipeline.live import approval_for, check_resumable
+from orchestrator.model.record import RunApproved, RunStarted
+from orchestrator.pipeline.live import append_approval, approval_for, check_resumable
 from orchestrator.pipeline.traffic import gateway_of
 from orchestrator.protocols import TrialPlace
 from tests.live import USD, Case, live_plan, local_case
@@ -117,6 +119,7 @@ def test_a_second_run_under_one_approval_is_refused_and_the_first_goes_on(case, 
     with gateway_of(case.plan, first, ()):
         pass
     assert refused(case, folder_of(case, tmp_path, name="run-2", envelope=envelope)) == "nonce-used"
+    began(case, first)
     check_resumable(case.plan, first)
 
 
@@ -142,6 +145,64 @@ def test_an_approval_is_used_up_when_the_run_gets_its_id_and_not_before(case):
     assert line.run_id == "run-1"
     with pytest.raises(ApprovalRefused, match="used by run run-1"):
         approve("run-2")
+
+
+def began(case: Case, folder: Path, *entries: RunApproved) -> None:
+    """Gives a run's folder the ledger of a run that began, with what it says of its approval."""
+    ledger = Ledger.create(folder / layout.LEDGER)
+    ledger.append(
+        RunStarted(
+            run_id=folder.name, plan_sha256=case.plan.digest_sha256(), engine="played", workers=1
+        )
+    )
+    for entry in entries:
+        ledger.append(entry)
+    ledger.close()
+
+
+def approved_in(folder: Path) -> list[RunApproved]:
+    entries = read_entries(folder / layout.LEDGER)[0]
+    return [e.body for e in entries if isinstance(e.body, RunApproved)]
+
+
+def not_resumable(case: Case, folder: Path) -> str:
+    with pytest.raises(ApprovalRefused) as error:
+        check_resumable(case.plan, folder)
+    return error.value.reference
+
+
+def test_a_run_goes_on_under_the_approval_that_its_ledger_names_and_no_other(case, tmp_path):
+    envelope = case.envelope()
+    approve = approval_for(case.plan, envelope)
+    assert approve is not None
+    folder = folder_of(case, tmp_path, envelope=envelope)
+    began(case, folder, approve("run-1").entry)
+    assert check_resumable(case.plan, folder) is None
+    other = case.envelope(nonce="ab" * 32)
+    (folder / layout.APPROVAL).write_bytes(other)
+    assert not_resumable(case, folder) == "approval-of-another-run"
+    assert len(case.home.book.state().lines) == 1
+
+
+def test_a_run_that_ended_before_its_approval_was_written_down_gets_it_written(case, tmp_path):
+    envelope = case.envelope()
+    approve = approval_for(case.plan, envelope)
+    assert approve is not None
+    entry = approve("run-1").entry
+    folder = folder_of(case, tmp_path, envelope=envelope)
+    began(case, folder)
+    append_approval(folder, check_resumable(case.plan, folder))
+    assert approved_in(folder) == [entry]
+    append_approval(folder, check_resumable(case.plan, folder))
+    assert approved_in(folder) == [entry]
+
+
+def test_an_approval_that_no_run_began_under_resumes_nothing(case, tmp_path):
+    folder = folder_of(case, tmp_path)
+    with pytest.raises(IntegrityError, match="first entry"):
+        check_resumable(case.plan, folder)
+    began(case, folder)
+    assert not_resumable(case, folder) == "approval-of-another-run"
 
 
 def reserved_usd_micros(folder: Path) -> int:
