@@ -114,7 +114,7 @@ class LiveMode:
         self._check_time()
 
     def _check_time(self) -> None:
-        if utc_now_text() > self._permit.not_after:
+        if utc_now_text() >= self._permit.not_after:
             raise ApprovalRefused(
                 "permit-expired",
                 f"expected a permit that still holds, found one until {self._permit.not_after}",
@@ -129,10 +129,9 @@ class LiveMode:
         """
         provider = PROVIDER_OF[call.asked.api]
         try:
-            self._check_time()
             key = self._keys.header(provider)
             url = httpx2.URL(self._origins[provider] + call.target)
-        except (ApprovalRefused, EnvironmentMissing) as error:
+        except EnvironmentMissing as error:
             raise CannotAnswer("refused_policy", error.message, status=400) from error
         except (KeyError, httpx2.InvalidURL) as error:
             reason = f"the permit names no origin for {provider}, or the address is invalid"
@@ -164,6 +163,10 @@ class LiveMode:
         )
         try:
             return await retrying(self._once, url, headers, body, tries)
+        except ApprovalRefused as error:
+            raise CannotAnswer(
+                "refused_policy", error.message, status=400, tries=tuple(tries)
+            ) from error
         except _Busy as error:
             reason = f"the provider stayed busy for {len(tries)} tries"
             raise CannotAnswer(
@@ -190,6 +193,8 @@ class LiveMode:
         body: bytes,
         tries: list[UpstreamTry],
     ) -> httpx2.Response:
+        # Each time anew: a busy provider is waited out for minutes, and the permit may end meanwhile.
+        self._check_time()
         began_ns = time.monotonic_ns()
         patience = self._patience
         limits = {"connect": patience.connect_s, "pool": patience.connect_s}

@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import ast
+import asyncio
 import copy
+import json
 import pickle
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from orchestrator.core.errors import ApprovalRefused
+from orchestrator.gateway import live
 from orchestrator.gateway.keys import ProviderKeys
 from orchestrator.gateway.live import LiveMode
+from orchestrator.gateway.modes import CannotAnswer
 from orchestrator.model.permit import Permit
-from tests.unit.gateway.support import PLAN_SHA256, mint_permit, post
+from tests.unit.gateway.support import PLAN_SHA256, chat, mint_permit, post
 
 ROOT = Path(__file__).resolve().parents[3]
 KEYS = ProviderKeys({"anthropic": "k" * 20})
@@ -37,6 +43,36 @@ def test_a_permit_for_another_plan_or_past_its_time_is_refused():
         LiveMode(mint_permit(plan_sha256="b" * 64), KEYS, plan_sha256=PLAN_SHA256)
     with pytest.raises(ApprovalRefused, match="still holds"):
         LiveMode(mint_permit(not_after="2020-01-01T00:00:00Z"), KEYS, plan_sha256=PLAN_SHA256)
+
+
+def test_no_try_is_sent_from_the_moment_on_at_which_the_permit_ends(provider, monkeypatch):
+    """The provider is busy once; while that is waited out the clock reaches the permit's last moment."""
+    end = "2040-01-01T00:00:00.000Z"
+    now = ["2039-12-31T23:59:59.999Z"]
+    monkeypatch.setattr(live, "utc_now_text", lambda: now[0])
+
+    async def wait(_: float) -> None:
+        now[0] = end
+
+    async def ask() -> None:
+        permit = mint_permit(("openai", provider.origin), not_after=end)
+        keys = ProviderKeys({"openai": "k" * 20})
+        mode = LiveMode(permit, keys, plan_sha256=PLAN_SHA256, sleep=wait)
+        call: Any = SimpleNamespace(
+            asked=SimpleNamespace(api="chat"),
+            target="/v1/chat/completions",
+            headers=((b"x-fake", b"busy:1"), (b"content-type", b"application/json")),
+            raw=json.dumps(chat()).encode(),
+        )
+        try:
+            with pytest.raises(CannotAnswer, match="still holds") as refused:
+                await mode.answer(call)
+            assert [t.status for t in refused.value.tries] == [429]
+        finally:
+            await mode.close()
+
+    asyncio.run(ask())
+    assert len(provider.seen) == 1
 
 
 def test_a_permit_does_not_travel():
