@@ -1,33 +1,62 @@
-"""Checks, from a bundle alone, that a live run cites the approval that it began under, and that it was signed.
+"""Checks, from a bundle alone, that a live run cites the approval that it began under, and kept to it.
 
-Reads plan, ledger, approval and roles of a bundle. Whether those roles are the right ones is for the reader,
-who gets the key ids from outside; the gate's other checks were made when the run began.
+Reads plan, ledger, approval, roles and the gateway's record of a bundle. Whether those roles are the right
+ones is for the reader, who gets the key ids from outside; what the gate compared with files of its own
+machine (repository, installation, nonce book) cannot be had again from a bundle.
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from pydantic import ValidationError
 
 from orchestrator.attest import layout
 from orchestrator.audit.opening import Opened
 from orchestrator.audit.recheck import Found
 from orchestrator.core.canonical import sha256_hex
-from orchestrator.core.errors import ApprovalRefused, Negative
-from orchestrator.model.approval import LOCAL_TYPE, LocalApproval
+from orchestrator.core.clock import utc_seconds
+from orchestrator.core.errors import ApprovalRefused, DocumentError, Negative
+from orchestrator.gateway.accounts import Accounts
+from orchestrator.model.approval import (
+    APPROVAL_TYPE,
+    GOVERNED,
+    LOCAL_TYPE,
+    LocalApproval,
+    OfficialApproval,
+    SmokeApproval,
+    Upstream,
+)
 from orchestrator.model.gateway import LivePin
+from orchestrator.model.record import RunApproved
 from orchestrator.pipeline.dossier import Dossier
+from orchestrator.trust.envelope import Opened as Signed
 from orchestrator.trust.envelope import open_signed
 from orchestrator.trust.roles import load_roles, role_of
 from orchestrator.trust.strict import read_signed
 
+AnyApproval = LocalApproval | OfficialApproval | SmokeApproval
 
-def check_approval(opened: Opened, dossier: Dossier) -> Found:
+
+@dataclass(frozen=True, slots=True)
+class _Allowed:
+    """What an approval of either kind allows, in the same words."""
+
+    approval: AnyApproval
+    max_usd_micros: int
+    upstreams: tuple[Upstream, ...]
+
+
+def check_approval(opened: Opened, dossier: Dossier, accounts: Accounts | None) -> Found:
     """Says whether the run needed an approval, has one, and kept to it.
 
     Raises:
-        Negative: missing, not the one that the ledger names, not signed, or of another plan.
+        Negative: missing, not the one that the ledger names, not signed, of another plan, or not kept to.
     """
     data = opened.files.optional(layout.APPROVAL)
-    live = isinstance(dossier.plan.gateway, LivePin)
-    if data is None and (live or dossier.plan.phase != "local"):
+    pin = dossier.plan.gateway
+    if data is None and (isinstance(pin, LivePin) or dossier.plan.phase != "local"):
         raise Negative(
             "approval-missing",
             f"expected {layout.APPROVAL} for a live plan of phase {dossier.plan.phase}, found none",
@@ -38,29 +67,125 @@ def check_approval(opened: Opened, dossier: Dossier) -> Found:
     entry = dossier.run.approved
     if entry is None or entry.approval_sha256 != sha256_hex(data):
         raise _differs("the approval that the ledger names", sha256_hex(data)[:16])
-    if dossier.plan.phase != "local":
-        return Found(0, "signatures of this phase are checked by the gate", whole=False)
-    return _local(opened, dossier, data)
+    if not isinstance(pin, LivePin):
+        raise _differs("an approval of a plan with a live model", "a plan without")
+    allowed, signed = _read(opened, dossier, data)
+    for what, expected, found in (
+        *_of_plan(allowed, dossier, pin),
+        *_of_entry(allowed, signed, pin, entry),
+    ):
+        if expected != found:
+            raise _differs(f"{what} {expected}", str(found))
+    calls = _check_record(allowed, dossier, accounts)
+    approval = allowed.approval
+    signers = ", ".join(keyid[:16] for keyid in signed.signers)
+    return Found(
+        len(signed.signers),
+        f"{entry.standing}: {approval.approval_id} by {signers}, at most {allowed.max_usd_micros} micro-USD; {calls} calls within it",
+    )
 
 
-def _local(opened: Opened, dossier: Dossier, data: bytes) -> Found:
+def _read(opened: Opened, dossier: Dossier, data: bytes) -> tuple[_Allowed, Signed]:
+    """Verifies the signatures by the roles of the bundle, and reads what was signed."""
     roles_data = opened.files.optional(layout.ROLES)
     if roles_data is None:
-        raise _differs(f"{layout.ROLES} beside a local approval", "none")
+        raise _differs(f"{layout.ROLES} beside the approval", "none")
+    local = dossier.plan.phase == "local"
     try:
-        role = role_of(load_roles(roles_data, where=layout.ROLES), "operator", where=layout.ROLES)
-        found = open_signed(data, role, payload_type=LOCAL_TYPE, where=layout.APPROVAL)
-        read_signed(found.payload, where=layout.APPROVAL)
-    except ApprovalRefused as error:
+        roles = load_roles(roles_data, where=layout.ROLES)
+        role = role_of(roles, "operator" if local else "approver", where=layout.ROLES)
+        kind = LOCAL_TYPE if local else APPROVAL_TYPE
+        signed = open_signed(data, role, payload_type=kind, where=layout.APPROVAL)
+        read_signed(signed.payload, where=layout.APPROVAL)
+        return _parsed(signed.payload, sha256_hex(roles_data), local=local), signed
+    except (ApprovalRefused, DocumentError) as error:
         raise Negative(error.reference, error.message, hint=error.hint) from error
-    approval = LocalApproval.parse_canonical(found.payload, where=layout.APPROVAL)
-    if approval.root_sha256 != sha256_hex(roles_data):
-        raise _differs("the roles that the approval names", sha256_hex(roles_data)[:16])
-    if approval.plan_sha256 != dossier.plan_sha256:
-        raise _differs(f"an approval of plan {dossier.plan_sha256[:16]}", approval.plan_sha256[:16])
-    return Found(
-        len(found.signers),
-        f"directional: {approval.approval_id} by {found.signers[0][:16]}, at most {approval.max_usd_micros} micro-USD",
+
+
+def _parsed(payload: bytes, roles_sha256: str, *, local: bool) -> _Allowed:
+    if local:
+        own = LocalApproval.parse_canonical(payload, where=layout.APPROVAL)
+        if own.root_sha256 != roles_sha256:
+            raise _differs("the roles that the approval names", roles_sha256[:16])
+        return _Allowed(own, own.max_usd_micros, own.upstreams)
+    try:
+        governed = GOVERNED.validate_json(payload)
+    except ValidationError as error:
+        raise _differs("an approval of this phase", "another document") from error
+    if governed.canonical() != payload:
+        raise _differs("canonical bytes", "others")
+    return _Allowed(governed, governed.caps.max_cost_usd_micros, (governed.runner.upstream,))
+
+
+Triples = Iterator[tuple[str, object, object]]
+
+
+def _of_plan(allowed: _Allowed, dossier: Dossier, pin: LivePin) -> Triples:
+    """Yields what approval and plan must say alike: name, as approved, as planned."""
+    approval = allowed.approval
+    yield "phase", approval.phase, dossier.plan.phase
+    yield "plan", approval.plan_sha256, dossier.plan_sha256
+    yield "upstreams", _origins(allowed.upstreams), _origins((pin.upstream,))
+    planned = pin.caps.per_run_usd_micros
+    yield "a cap of at most", allowed.max_usd_micros, max(planned, allowed.max_usd_micros)
+    if isinstance(approval, LocalApproval):
+        yield "standing", approval.standing, pin.standing
+        return
+    price = pin.prices.digest_sha256()
+    yield "namespace", approval.namespace, dossier.plan.namespace
+    yield "model", approval.runner.model, pin.model
+    yield "price table", approval.pricing.table_sha256, price
+    yield "cap", approval.caps.max_cost_usd_micros, planned
+
+
+def _origins(upstreams: tuple[Upstream, ...]) -> str:
+    return ", ".join(f"{u.provider} {u.origin}" for u in upstreams)
+
+
+def _of_entry(allowed: _Allowed, signed: Signed, pin: LivePin, entry: RunApproved) -> Triples:
+    """Yields what approval and ledger must say alike."""
+    yield "id", allowed.approval.approval_id, entry.approval_id
+    yield "signers", signed.signers, entry.signers
+    yield "standing", pin.standing, entry.standing
+    yield "end", allowed.approval.window.expires_s, entry.expires_s
+    cap = min(allowed.max_usd_micros, pin.caps.per_run_usd_micros)
+    yield "cap in the ledger", cap, entry.max_usd_micros
+
+
+def _check_record(allowed: _Allowed, dossier: Dossier, accounts: Accounts | None) -> int:
+    """Compares every call with window and caps; returns how many calls there were."""
+    window = allowed.approval.window
+    for line in dossier.content.entries:
+        at_s = utc_seconds(line.at)
+        inside = window.not_before_s <= at_s < window.expires_s
+        if isinstance(line.body, RunApproved) and not inside:
+            raise _not_kept(f"a run that began in {_span(allowed)}", line.at)
+    if accounts is None:
+        return 0
+    for exchange in accounts.exchanges():
+        if not exchange.tries:
+            continue
+        first_s = utc_seconds(exchange.at)
+        # A lower bound of when the last try began: waiting between tries comes on top.
+        last_s = first_s + sum(t.waited_ms for t in exchange.tries[:-1]) / 1000
+        if first_s < window.not_before_s or last_s >= window.expires_s:
+            raise _not_kept(f"calls in {_span(allowed)}", f"one of {exchange.at}")
+    spent = sum(charge.cost.usd_micros for charge in accounts.charges)
+    if spent > allowed.max_usd_micros:
+        raise _not_kept(f"at most {allowed.max_usd_micros} micro-USD spent", f"{spent}")
+    return len(accounts.charges)
+
+
+def _span(allowed: _Allowed) -> str:
+    window = allowed.approval.window
+    return f"the window {window.not_before_s} s to {window.expires_s} s"
+
+
+def _not_kept(expected: str, found: str) -> Negative:
+    return Negative(
+        "approval-not-kept",
+        f"{layout.APPROVAL}: expected {expected}, found {found}",
+        hint="the run went beyond what was signed: do not rely on it",
     )
 
 

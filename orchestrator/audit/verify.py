@@ -202,7 +202,7 @@ def _inner(opened: Opened, trust: Trust, book: _Book) -> Dossier | None:
     spent = _spending(opened, dossier, book)
     both = _Composed(opened, dossier, spent) if dossier is not None and spent is not None else None
     book.check("statements", both, lambda c: recheck.check_statements(opened, c.value))
-    book.check("approval", dossier, lambda d: check_approval(opened, d))
+    book.check("approval", both, lambda c: check_approval(opened, c.dossier, c.accounts))
     book.check("report", both, lambda c: recheck.check_report(opened, c.dossier, c.accounts))
     book.check("handouts", both, lambda c: recheck.check_handouts(opened, c.value))
     book.check("claims", dossier, lambda _: recheck.check_claims(opened))

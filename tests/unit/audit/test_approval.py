@@ -1,0 +1,190 @@
+"""Promise: a bundle's approval is judged by what the run recorded: plan, ledger, calls, money and time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from orchestrator.attest import layout
+from orchestrator.audit.approval import check_approval
+from orchestrator.audit.trust import Trust
+from orchestrator.audit.verify import verify_bundle
+from orchestrator.audit.view import FolderView
+from orchestrator.core.canonical import sha256_hex
+from orchestrator.core.clock import utc_seconds
+from orchestrator.core.errors import Negative
+from orchestrator.core.keys import SigningKey
+from orchestrator.gateway.accounts import Accounts, read_accounts
+from orchestrator.model.approval import APPROVAL_TYPE, Upstream, Window
+from orchestrator.model.exchange import UpstreamTry
+from orchestrator.model.record import RunApproved
+from orchestrator.pipeline.dossier import Dossier, read_dossier
+from orchestrator.pipeline.seal import Signer
+from tests.played_live import LiveRun, record_live_run
+from tests.recorded import files_of, seal
+
+OTHER = (Upstream(provider="openai", origin="https://other.example"),)
+
+
+@pytest.fixture(scope="module")
+def live(tmp_path_factory) -> LiveRun:
+    return record_live_run(tmp_path_factory.mktemp("live"))
+
+
+class Told:
+    """What a bundle says of its run; a test changes one thing in it."""
+
+    def __init__(self, live: LiveRun) -> None:
+        self.live = live
+        self.files = files_of(live.folder)
+        self.dossier: Dossier = read_dossier(self.files[layout.PLAN], self.files[layout.LEDGER])
+        accounts = read_accounts(self.files.get)
+        assert accounts is not None
+        self.accounts: Accounts | None = accounts
+
+    def approve(self, **changes: Any) -> None:
+        """Puts another approval in, well signed, and lets the ledger name it."""
+        self.put(self.live.case.envelope(**changes))
+        approval = self.live.case.approval.model_copy(update=changes)
+        self.enter(
+            approval_id=approval.approval_id,
+            expires_s=approval.window.expires_s,
+            max_usd_micros=min(approval.max_usd_micros, 5_000_000),
+        )
+
+    def put(self, envelope: bytes) -> None:
+        self.files[layout.APPROVAL] = envelope
+        self.enter(approval_sha256=sha256_hex(envelope))
+
+    def enter(self, **changes: Any) -> None:
+        """Changes what the ledger says of the approval."""
+        entry = self.dossier.run.approved
+        assert entry is not None
+        self.dossier.run.approved = entry.model_copy(update=changes)
+
+    def exchanges(self, change: Callable[[Any], Any]) -> None:
+        """Changes every exchange of the traffic record."""
+        assert self.accounts is not None
+        self.accounts = replace(
+            self.accounts, traffic=tuple((d, change(body)) for d, body in self.accounts.traffic)
+        )
+
+    def judge(self) -> str:
+        opened: Any = SimpleNamespace(files=SimpleNamespace(optional=self.files.get))
+        return check_approval(opened, self.dossier, self.accounts).detail
+
+
+@pytest.fixture
+def told(live) -> Told:
+    return Told(live)
+
+
+def refused(told: Told) -> str:
+    with pytest.raises(Negative) as error:
+        told.judge()
+    return error.value.message
+
+
+def test_a_run_that_kept_to_its_approval_is_so_judged_in_its_sealed_bundle(live):
+    key = SigningKey.generate()
+    seal(live.folder, Signer(key, "operator"))
+    trust = Trust(now="2099-01-01T00:00:00Z", keyid=key.public.keyid)
+    found = verify_bundle(FolderView(live.folder), trust, name="live")
+    assert found.failed == ()
+    (check,) = [c for c in found.checks if c.name == "approval"]
+    assert (check.status, check.count) == ("ok", 1)
+    assert "directional: local-" in check.detail
+    assert "calls within it" in check.detail
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"max_usd_micros": 4_999_999}, "a cap of at most 4999999"),
+        ({"upstreams": OTHER}, "upstreams openai https://other.example"),
+        ({"plan_sha256": "0" * 64}, "plan 0000"),
+        ({"root_sha256": "0" * 64}, "the roles that the approval names"),
+    ],
+    ids=["cap", "upstream", "plan", "roles"],
+)
+def test_an_approval_of_something_else_is_refused(told, change, said):
+    told.approve(**change)
+    assert said in refused(told)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"approval_id": "another"}, "id local-"),
+        ({"signers": ("0" * 64,)}, "signers"),
+        ({"standing": "official"}, "standing directional"),
+        ({"expires_s": 10**10}, "end"),
+        ({"max_usd_micros": 10**9}, "cap in the ledger 5000000"),
+        ({"approval_sha256": "0" * 64}, "the approval that the ledger names"),
+    ],
+    ids=["id", "signers", "standing", "end", "cap", "digest"],
+)
+def test_a_ledger_that_says_something_else_of_the_approval_is_refused(told, change, said):
+    told.enter(**change)
+    assert said in refused(told)
+
+
+def test_a_ledger_that_names_no_approval_is_refused(told):
+    told.dossier.run.approved = None
+    assert "the approval that the ledger names" in refused(told)
+
+
+def began_s(told: Told) -> int:
+    (at,) = [e.at for e in told.dossier.content.entries if isinstance(e.body, RunApproved)]
+    return int(utc_seconds(at))
+
+
+def test_a_run_that_began_outside_the_window_is_refused(told):
+    now_s = began_s(told)
+    for window in (
+        Window(not_before_s=now_s + 2, expires_s=now_s + 100),
+        Window(not_before_s=now_s - 100, expires_s=now_s),
+    ):
+        told.approve(window=window)
+        assert "a run that began in the window" in refused(told)
+
+
+def test_a_call_outside_the_window_is_refused(told, live):
+    window = live.case.approval.window
+    for at in ("2020-01-01T00:00:00.000Z", "2999-01-01T00:00:00.000Z"):
+        told = Told(live)
+        told.exchanges(lambda body, at=at: body.model_copy(update={"at": at}))
+        assert "calls in the window" in refused(told)
+    told = Told(live)
+    late = UpstreamTry(status=429, error=None, waited_ms=1000 * (window.expires_s - began_s(told)))
+    told.exchanges(lambda body: body.model_copy(update={"tries": (late, *body.tries)}))
+    assert "calls in the window" in refused(told)
+
+
+def test_more_money_than_was_signed_is_refused(told):
+    assert told.accounts is not None
+    charges = tuple(
+        replace(c, settled=c.settled.model_copy(update={"usd_micros": 4_000_000}))
+        for c in told.accounts.charges
+        if c.settled
+    )
+    assert len(charges) > 1
+    told.accounts = replace(told.accounts, charges=charges)
+    assert "at most 5000000 micro-USD spent" in refused(told)
+
+
+def test_a_bundle_without_roles_or_with_a_bad_envelope_is_refused(told, live):
+    del told.files[layout.ROLES]
+    assert "beside the approval" in refused(told)
+    for envelope, said in (
+        (live.case.envelope().replace(b'"sig":"', b'"sig":"AAAA', 1), "expected a signature"),
+        (live.case.sign(live.case.approval.canonical(), APPROVAL_TYPE), "payload type"),
+        (live.case.sign(b'{"a":1}'), "expected a valid LocalApproval"),
+    ):
+        told = Told(live)
+        told.put(envelope)
+        assert said in refused(told)
