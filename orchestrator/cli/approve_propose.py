@@ -37,7 +37,7 @@ def run(arguments: argparse.Namespace) -> int:
     from orchestrator.pipeline.gating import Proposed, propose
     from orchestrator.pipeline.run import read_plan
     from orchestrator.trust.approvals import in_plain_words, window_of
-    from orchestrator.trust.ceremony import write_proposal
+    from orchestrator.trust.proposals import write_proposal
     from orchestrator.trust.repository import check_commit_name
 
     check_commit_name(arguments.commit)

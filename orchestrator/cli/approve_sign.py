@@ -12,7 +12,7 @@ from orchestrator.cli.trust_options import add_repository, approvals_of
 from orchestrator.core.errors import UsageError
 
 if TYPE_CHECKING:
-    from orchestrator.trust.ceremony import Standing
+    from orchestrator.trust.proposals import Standing
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -30,13 +30,8 @@ def run(arguments: argparse.Namespace) -> int:
     from orchestrator.core.clock import unix_time_s
     from orchestrator.core.keys import SigningKey
     from orchestrator.trust.approvals import approval_in_words
-    from orchestrator.trust.ceremony import (
-        current,
-        publish_approval,
-        read_proposal,
-        sign_proposal,
-        standings,
-    )
+    from orchestrator.trust.ceremony import current, publish_approval
+    from orchestrator.trust.proposals import read_proposal, sign_proposal, standings
     from orchestrator.trust.roles import load_roles
 
     if arguments.key is None and arguments.curator is None:

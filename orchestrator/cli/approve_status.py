@@ -16,7 +16,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Lists the proposals."""
     from orchestrator.core.clock import unix_time_s, utc_text_of
-    from orchestrator.trust.ceremony import standings
+    from orchestrator.trust.proposals import standings
 
     now_s = int(unix_time_s())
     found = standings(approvals_of(arguments), now_s=now_s)
@@ -30,7 +30,8 @@ def run(arguments: argparse.Namespace) -> int:
                         "needed": s.needed,
                         "published": s.published,
                         "expires_s": s.expires_s,
-                        "expired": now_s >= s.expires_s,
+                        "expired": s.fault is None and now_s >= s.expires_s,
+                        "fault": s.fault,
                     }
                     for s in found
                 ]
@@ -38,6 +39,9 @@ def run(arguments: argparse.Namespace) -> int:
         )
         return 0
     for s in found:
+        if s.fault is not None:
+            render.row(f"{s.approval_id}: NOT TO BE SIGNED OR RELIED ON, {s.fault}")
+            continue
         state = (
             "expired" if now_s >= s.expires_s else "published" if s.published else "not published"
         )

@@ -104,12 +104,14 @@ def read_confined(folder: Path, relative: str, *, max_bytes: int) -> bytes:
         ) from error
     finally:
         os.close(current)
+    # A folder can be opened, but not as a stream; so its kind is asked first.
+    found = os.fstat(handle)
+    if not stat.S_ISREG(found.st_mode) or found.st_size > max_bytes:
+        os.close(handle)
+        raise DocumentError(
+            "file-not-usable",
+            f"{where}: expected a regular file of at most {max_bytes} bytes, found {found.st_size} bytes, type {stat.filemode(found.st_mode)[0]}",
+            hint=f"replace {relative} below {folder}",
+        )
     with os.fdopen(handle, "rb") as stream:
-        found = os.fstat(handle)
-        if not stat.S_ISREG(found.st_mode) or found.st_size > max_bytes:
-            raise DocumentError(
-                "file-not-usable",
-                f"{where}: expected a regular file of at most {max_bytes} bytes, found {found.st_size} bytes, type {stat.filemode(found.st_mode)[0]}",
-                hint=f"replace {relative} below {folder}",
-            )
         return stream.read(max_bytes + 1)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from orchestrator.core.canonical import sha256_hex
@@ -16,11 +15,11 @@ from orchestrator.core.errors import ApprovalRefused, UsageError
 from orchestrator.core.files import write_atomic
 from orchestrator.core.keys import PublicKey, SigningKey
 from orchestrator.core.pae import to_base64
-from orchestrator.model.approval import APPROVAL_TYPE, GOVERNED, WITHDRAWAL_TYPE, Withdrawal
+from orchestrator.model.approval import APPROVAL_TYPE, WITHDRAWAL_TYPE, Withdrawal
 from orchestrator.model.roles import RoleKey, RoleName, RoleRule, Roles
-from orchestrator.trust.envelope import add_signature, open_signed, parse_envelope, sign_new
+from orchestrator.trust.envelope import open_signed, sign_new
 from orchestrator.trust.gate.asked import Governed
-from orchestrator.trust.roles import TrustedRoles, load_roles, role_of, signers_of
+from orchestrator.trust.roles import check_people, load_roles, role_of
 from orchestrator.trust.root.client import RootState, TrustRoot, read_root
 from orchestrator.trust.root.make import (
     APPROVALS,
@@ -34,25 +33,12 @@ from orchestrator.trust.root.make import (
     put_target,
     rotate_owners,
 )
-from orchestrator.trust.strict import read_signed
 
 TUF = "tuf"
-PROPOSALS = "proposals"
 SIGNED = "signed"
 WITHDRAWN = "withdrawn"
 ALL = frozenset({"root", "targets", "approvals"})
 MAX_FILE_BYTES = 1024 * 1024
-
-
-@dataclass(frozen=True, slots=True)
-class Standing:
-    """How far an approval has come."""
-
-    approval_id: str
-    signers: tuple[str, ...]
-    needed: int
-    published: bool
-    expires_s: int
 
 
 def load_public(path: Path) -> PublicKey:
@@ -101,10 +87,15 @@ def init_root(
     loaded = load_roles(data, where="roles")
     curators = tuple(role_of(loaded, "curator", where="roles").keys.values())
     made = draft(People(owners, curators), data, now_s=now_s)
+    before = files_below(folder)
     publish(folder, made, owners=signing, curator=curator, changed=ALL)
-    bootstrap = (folder / "metadata" / "1.root.json").read_bytes()
-    read_root(files_below(folder), bootstrap=bootstrap, seen=RootState(), now_s=now_s)
-    return bootstrap
+    try:
+        current(approvals, now_s=now_s)
+    except ApprovalRefused:
+        restore(folder, before)
+        (folder / "metadata").rmdir()
+        raise
+    return (folder / "metadata" / "1.root.json").read_bytes()
 
 
 def rule_of(threshold: int, keys: tuple[PublicKey, ...]) -> RoleRule:
@@ -181,7 +172,10 @@ def current(approvals: Path, *, now_s: int) -> TrustRoot:
             f"expected a trust root in {approvals / TUF}, found none",
             hint="make one with `memtrial trust init`",
         )
-    return read_root(files, bootstrap=bootstrap, seen=RootState(), now_s=now_s)
+    root = read_root(files, bootstrap=bootstrap, seen=RootState(), now_s=now_s)
+    roles = load_roles(root.roles_data, where="roles")
+    check_people(roles, owners=root.owners, curators=root.curators)
+    return root
 
 
 def files_below(folder: Path) -> dict[str, bytes]:
@@ -191,79 +185,6 @@ def files_below(folder: Path) -> dict[str, bytes]:
         for path in sorted(folder.rglob("*"))
         if path.is_file() and not path.is_symlink()
     }
-
-
-def write_proposal(approvals: Path, approval: Governed) -> Path:
-    """Writes a proposal for people to read and sign.
-
-    Raises:
-        UsageError: one of that name is there already.
-    """
-    path = approvals / PROPOSALS / f"{approval.approval_id}.json"
-    if path.exists():
-        raise UsageError(
-            "proposal-there",
-            f"expected a new name, found a proposal at {path}",
-            hint="choose another --id; a proposal is never changed once somebody may have signed it",
-        )
-    write_atomic(path, approval.canonical())
-    return path
-
-
-def read_proposal(approvals: Path, approval_id: str) -> Governed:
-    """Reads a proposal.
-
-    Raises:
-        UsageError: there is none of that name.
-        ApprovalRefused: it is not a canonical approval.
-    """
-    path = approvals / PROPOSALS / f"{approval_id}.json"
-    if not path.is_file() or path.stat().st_size > MAX_FILE_BYTES:
-        raise UsageError(
-            "proposal-unknown",
-            f"expected a proposal at {path}, found none",
-            hint="see `memtrial approve status`",
-        )
-    data = path.read_bytes()
-    read_signed(data, where=path.name)
-    try:
-        return GOVERNED.validate_json(data)
-    except ValueError as error:
-        raise ApprovalRefused(
-            "approval-invalid",
-            f"{path.name}: expected an approval, found another document",
-            hint="make the proposal again with `memtrial approve propose`",
-        ) from error
-
-
-def sign_proposal(
-    approvals: Path, approval: Governed, key: SigningKey, roles: TrustedRoles
-) -> Path:
-    """Adds an approver's signature and returns the envelope's file.
-
-    Raises:
-        ApprovalRefused: no approver's key, or signed by it already.
-    """
-    role = role_of(roles, "approver", where="roles")
-    if key.public.keyid not in role.keys:
-        raise ApprovalRefused(
-            "signer-not-in-role",
-            f"expected the key of an approver, found {key.public.keyid[:16]}",
-            hint="sign with a key that `memtrial trust status` lists",
-        )
-    path = approvals / SIGNED / f"{approval.approval_id}.dsse.json"
-    if path.is_file():
-        data = add_signature(path.read_bytes(), key, where=path.name)
-        if parse_envelope(data, where=path.name).payload != to_base64(approval.canonical()):
-            raise ApprovalRefused(
-                "proposal-not-the-signed-one",
-                f"{path.name}: expected the proposal that others signed, found another",
-                hint="compare both; somebody changed the proposal after it was signed",
-            )
-    else:
-        data = sign_new(approval.canonical(), (key,), payload_type=APPROVAL_TYPE)
-    write_atomic(path, data)
-    return path
 
 
 def publish_approval(
@@ -279,7 +200,13 @@ def publish_approval(
     role = role_of(load_roles(root.roles_data, where="roles"), "approver", where="roles")
     path = approvals / SIGNED / f"{approval.approval_id}.dsse.json"
     envelope = path.read_bytes() if path.is_file() else b""
-    open_signed(envelope, role, payload_type=APPROVAL_TYPE, where=path.name)
+    found = open_signed(envelope, role, payload_type=APPROVAL_TYPE, where=path.name)
+    if found.payload != approval.canonical():
+        raise ApprovalRefused(
+            "proposal-not-the-signed-one",
+            f"{path.name}: expected the proposal that is published, found another that was signed",
+            hint="compare both; somebody changed the proposal after it was signed",
+        )
     made = load(folder)
     put_target(made, f"{APPROVALS}/{approval.approval_id}.dsse.json", envelope)
     return _published(approvals, made, curator, now_s, until_s=approval.window.expires_s)
@@ -322,29 +249,6 @@ def _published(
     except ApprovalRefused:
         restore(folder, before)
         raise
-
-
-def standings(approvals: Path, *, now_s: int) -> tuple[Standing, ...]:
-    """Returns every proposal with its signatures, in order of its name."""
-    root = current(approvals, now_s=now_s)
-    role = role_of(load_roles(root.roles_data, where="roles"), "approver", where="roles")
-    found = []
-    for path in sorted((approvals / PROPOSALS).glob("*.json")):
-        approval = read_proposal(approvals, path.stem)
-        signed = approvals / SIGNED / f"{path.stem}.dsse.json"
-        signers: tuple[str, ...] = ()
-        if signed.is_file():
-            signers = signers_of(parse_envelope(signed.read_bytes(), where=signed.name))
-        found.append(
-            Standing(
-                approval_id=approval.approval_id,
-                signers=signers,
-                needed=role.threshold,
-                published=f"{APPROVALS}/{path.stem}.dsse.json" in root.approvals,
-                expires_s=approval.window.expires_s,
-            )
-        )
-    return tuple(found)
 
 
 def provision(folder: Path, files: Mapping[str, bytes], *, owner_uid: int | None = None) -> None:

@@ -61,6 +61,22 @@ def open_signed(data: bytes, role: Role, *, payload_type: str, where: str) -> Op
         ApprovalRefused: malformed, another payload type, a signer outside the role, a signature that does
             not verify, or too few signers.
     """
+    found = open_started(data, role, payload_type=payload_type, where=where)
+    if len(found.signers) < role.threshold:
+        raise ApprovalRefused(
+            "threshold-not-met",
+            f"{where}: expected signatures by {role.threshold} of the role {role.name}, found {len(found.signers)} ({_short(found.signers)})",
+            hint="have it signed by more people: `memtrial approve sign`",
+        )
+    return found
+
+
+def open_started(data: bytes, role: Role, *, payload_type: str, where: str) -> Opened:
+    """Verifies an envelope that people are still signing: every signature must hold, however few there are.
+
+    Raises:
+        ApprovalRefused: as `open_signed`, but for too few signers.
+    """
     envelope = parse_envelope(data, where=where)
     if envelope.payload_type != payload_type:
         raise ApprovalRefused(
@@ -79,14 +95,7 @@ def open_signed(data: bytes, role: Role, *, payload_type: str, where: str) -> Op
                 hint=f"have a holder of the role {role.name} sign it",
             )
         _verify(key, _decoded(signature.sig, where), message, where)
-    signers = signers_of(envelope)
-    if len(signers) < role.threshold:
-        raise ApprovalRefused(
-            "threshold-not-met",
-            f"{where}: expected signatures by {role.threshold} of the role {role.name}, found {len(signers)} ({_short(signers)})",
-            hint="have it signed by more people: `memtrial approve sign`",
-        )
-    return Opened(payload, signers)
+    return Opened(payload, signers_of(envelope))
 
 
 def _decoded(text: str, where: str) -> bytes:

@@ -118,6 +118,32 @@ def role_of(trusted: TrustedRoles, name: RoleName, *, where: str) -> Role:
     return role
 
 
+def check_people(
+    trusted: TrustedRoles, *, owners: frozenset[bytes], curators: frozenset[bytes]
+) -> None:
+    """Compares roles with the people of their trust root, by raw keys.
+
+    Raises:
+        ApprovalRefused: other curators than the root's, or an owner who has a role besides.
+    """
+    raw = {
+        name: frozenset(key.raw for key in role.keys.values())
+        for name, role in trusted.roles.items()
+    }
+    if raw.get("curator") != curators:
+        raise ApprovalRefused(
+            "curators-differ",
+            "expected the curators of the trust root, found others in the roles",
+            hint=HINT,
+        )
+    if owners & frozenset[bytes]().union(*raw.values()):
+        raise ApprovalRefused(
+            "key-in-two-places",
+            "expected owners who have no other role, found one who has",
+            hint=HINT,
+        )
+
+
 def signers_of(envelope: ManyEnvelope) -> tuple[str, ...]:
     """Returns the keyids that an envelope names, unverified."""
     return tuple(signature.keyid for signature in envelope.signatures)

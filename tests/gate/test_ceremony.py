@@ -18,9 +18,9 @@ from orchestrator.model.usage import PriceTable
 from orchestrator.pipeline.options import LiveRequest, PlanRequest
 from orchestrator.pipeline.setup import make_plan
 from orchestrator.sources.revision import source_state
-from orchestrator.trust.ceremony import read_proposal
 from orchestrator.trust.gate.machine import MANIFEST
 from orchestrator.trust.manifest import manifest_of
+from orchestrator.trust.proposals import read_proposal
 from tests.unit.gateway.support import PRICES
 from tests.unit.trust.hostile_git import commit, new_repository
 

@@ -12,7 +12,7 @@ from orchestrator.model.approval import APPROVAL_TYPE, GOVERNED
 from orchestrator.trust.envelope import open_signed
 from orchestrator.trust.gate.asked import State, known, refuse
 from orchestrator.trust.repository import check_commit_name
-from orchestrator.trust.roles import load_roles, role_of
+from orchestrator.trust.roles import check_people, load_roles, role_of
 from orchestrator.trust.strict import read_signed
 
 
@@ -28,14 +28,7 @@ def check_roles(state: State) -> None:
             f"those of the {document.kind} {document.name}",
             hint="a demonstration can approve nothing: make a root of your own with `memtrial trust init`",
         )
-    raw = {
-        name: {key.raw for key in role.keys.values()} for name, role in state.roles.roles.items()
-    }
-    if raw["curator"] != root.curators:
-        raise refuse("curators-differ", "the curators of the trust root", "others in the roles")
-    shared = root.owners.intersection(*[set().union(*raw.values())])
-    if shared:
-        raise refuse("key-in-two-places", "owners who have no other role", "one who has")
+    check_people(state.roles, owners=root.owners, curators=root.curators)
 
 
 def check_signatures(state: State) -> None:

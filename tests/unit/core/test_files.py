@@ -42,6 +42,12 @@ def test_a_pipe_is_refused_and_does_not_hang(tmp_path):
         read_confined(tmp_path, "pipe", max_bytes=100)
 
 
+def test_a_folder_is_refused_as_one(tmp_path):
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(DocumentError, match="type d"):
+        read_confined(tmp_path, "folder", max_bytes=10_000)
+
+
 def test_a_file_over_the_bound_is_refused(tmp_path):
     (tmp_path / "big").write_bytes(b"x" * 101)
     with pytest.raises(DocumentError, match="at most 100 bytes"):

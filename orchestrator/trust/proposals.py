@@ -1,0 +1,198 @@
+"""Proposals on their way to an approval: write one, read it, sign it, see how far each has come.
+
+Reads and writes `approvals/proposals` and `approvals/signed` of a repository, where anybody with commit
+access may have put anything: nothing is shown as signed, and no signature added, before the others hold.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from pydantic import TypeAdapter, ValidationError
+
+from orchestrator.core.errors import ApprovalRefused, DocumentError, MemtrialError, UsageError
+from orchestrator.core.files import read_confined, write_atomic
+from orchestrator.core.keys import SigningKey
+from orchestrator.model.approval import APPROVAL_TYPE, GOVERNED
+from orchestrator.model.base import Slug
+from orchestrator.trust.ceremony import SIGNED, current
+from orchestrator.trust.envelope import (
+    MAX_ENVELOPE_BYTES,
+    add_signature,
+    open_signed,
+    open_started,
+    sign_new,
+)
+from orchestrator.trust.gate.asked import Governed
+from orchestrator.trust.roles import Role, TrustedRoles, load_roles, role_of
+from orchestrator.trust.root.make import APPROVALS
+from orchestrator.trust.strict import MAX_SIGNED_BYTES, read_signed
+
+PROPOSALS = "proposals"
+_ID: TypeAdapter[str] = TypeAdapter(Slug)
+_REMOVE = "remove it, and have everybody sign again"
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """How far an approval has come. With a `fault` nothing else of it is to be believed."""
+
+    approval_id: str
+    signers: tuple[str, ...]
+    needed: int
+    published: bool
+    expires_s: int
+    fault: str | None = None
+
+
+def write_proposal(approvals: Path, approval: Governed) -> Path:
+    """Writes a proposal for people to read and sign.
+
+    Raises:
+        UsageError: one of that name is there already.
+    """
+    path = approvals / PROPOSALS / f"{approval.approval_id}.json"
+    if path.exists() or path.is_symlink():
+        raise UsageError(
+            "proposal-there",
+            f"expected a new name, found a proposal at {path}",
+            hint="choose another --id; a proposal is never changed once somebody may have signed it",
+        )
+    write_atomic(path, approval.canonical())
+    return path
+
+
+def read_proposal(approvals: Path, approval_id: str) -> Governed:
+    """Reads a proposal, which must be the one of its file's name.
+
+    Raises:
+        UsageError: there is none of that name, or it is no name of a proposal.
+        ApprovalRefused: it is not a canonical approval, or has another name inside.
+    """
+    name = f"{approval_id}.json"
+    try:
+        _ID.validate_python(approval_id)
+        data = read_confined(approvals, f"{PROPOSALS}/{name}", max_bytes=MAX_SIGNED_BYTES)
+    except (ValidationError, DocumentError, OSError) as error:
+        raise UsageError(
+            "proposal-unknown",
+            f"expected a proposal {approvals / PROPOSALS / name}, a plain file of a plain name, found none",
+            hint="see `memtrial approve status`",
+        ) from error
+    approval = _parsed(data, name)
+    if approval.approval_id != approval_id:
+        raise ApprovalRefused(
+            "proposal-of-another-name",
+            f"{name}: expected the proposal {approval_id}, found {approval.approval_id} under its name",
+            hint="ask who wrote it; a copy under another name is signed for the name inside",
+        )
+    return approval
+
+
+def _parsed(data: bytes, name: str) -> Governed:
+    read_signed(data, where=name)
+    try:
+        approval = GOVERNED.validate_json(data)
+    except ValidationError as error:
+        raise _no_approval(name, "another document") from error
+    if approval.canonical() != data:
+        raise _no_approval(name, "one with fields left out")
+    return approval
+
+
+def _no_approval(name: str, found: str) -> ApprovalRefused:
+    return ApprovalRefused(
+        "approval-invalid",
+        f"{name}: expected an approval, found {found}",
+        hint="make the proposal again with `memtrial approve propose`",
+    )
+
+
+def sign_proposal(
+    approvals: Path, approval: Governed, key: SigningKey, roles: TrustedRoles
+) -> Path:
+    """Adds an approver's signature, once those that are there hold, and returns the envelope's file.
+
+    Raises:
+        ApprovalRefused: no approver's key, signed by it already, or what is there is not signed by
+            approvers, of another kind or of another proposal.
+    """
+    role = role_of(roles, "approver", where="roles")
+    if key.public.keyid not in role.keys:
+        raise ApprovalRefused(
+            "signer-not-in-role",
+            f"expected the key of an approver, found {key.public.keyid[:16]}",
+            hint="sign with a key that `memtrial trust status` lists",
+        )
+    started = read_signed_so_far(approvals, approval, role)
+    path = approvals / SIGNED / f"{approval.approval_id}.dsse.json"
+    if started is None:
+        data = sign_new(approval.canonical(), (key,), payload_type=APPROVAL_TYPE)
+    else:
+        data = add_signature(started[0], key, where=path.name)
+    write_atomic(path, data)
+    return path
+
+
+def read_signed_so_far(
+    approvals: Path, approval: Governed, role: Role
+) -> tuple[bytes, tuple[str, ...]] | None:
+    """Returns the envelope of a proposal that people are signing, and whose signatures hold; None before the first.
+
+    Raises:
+        ApprovalRefused: no plain file, a signature that does not hold or is no approver's, another kind of
+            envelope, or one of another proposal.
+    """
+    name = f"{approval.approval_id}.dsse.json"
+    path = approvals / SIGNED / name
+    if not path.exists() and not path.is_symlink():
+        return None
+    try:
+        data = read_confined(approvals, f"{SIGNED}/{name}", max_bytes=MAX_ENVELOPE_BYTES)
+    except DocumentError as error:
+        raise ApprovalRefused(error.reference, error.message, hint=_REMOVE) from error
+    found = open_started(data, role, payload_type=APPROVAL_TYPE, where=name)
+    if found.payload != approval.canonical():
+        raise ApprovalRefused(
+            "proposal-not-the-signed-one",
+            f"{name}: expected the proposal that others signed, found another",
+            hint="compare both; somebody changed the proposal after it was signed",
+        )
+    return data, found.signers
+
+
+def standings(approvals: Path, *, now_s: int) -> tuple[Standing, ...]:
+    """Returns every proposal and every published approval with its signatures, in order of its name."""
+    root = current(approvals, now_s=now_s)
+    role = role_of(load_roles(root.roles_data, where="roles"), "approver", where="roles")
+    published = {
+        path.removeprefix(f"{APPROVALS}/").removesuffix(".dsse.json"): data
+        for path, data in root.approvals.items()
+    }
+    proposed = {path.stem for path in (approvals / PROPOSALS).glob("*.json")}
+    return tuple(
+        _standing(approvals, name, role, published.get(name))
+        for name in sorted(proposed | published.keys())
+    )
+
+
+def _standing(approvals: Path, name: str, role: Role, published: bytes | None) -> Standing:
+    try:
+        if published is None:
+            approval = read_proposal(approvals, name)
+            started = read_signed_so_far(approvals, approval, role)
+            signers = started[1] if started else ()
+        else:
+            found = open_signed(published, role, payload_type=APPROVAL_TYPE, where=name)
+            approval, signers = _parsed(found.payload, name), found.signers
+    except MemtrialError as error:
+        listed = published is not None
+        return Standing(name, (), role.threshold, listed, 0, f"{error.reference}: {error.message}")
+    return Standing(
+        approval_id=name,
+        signers=signers,
+        needed=role.threshold,
+        published=published is not None,
+        expires_s=approval.window.expires_s,
+    )
