@@ -6,6 +6,7 @@ One line of JSON each way; sizes and times are bounded. Whether the answer holds
 from __future__ import annotations
 
 import socket
+import time
 from pathlib import Path
 
 from orchestrator.core.errors import ApprovalRefused
@@ -28,12 +29,18 @@ def ask_supervisor(
         challenge=challenge, approval_sha256=approval_sha256, plan_sha256=plan_sha256
     ).canonical()
     data = b""
+    # One deadline for everything: an answer that trickles in holds nobody up longer than one that never comes.
+    deadline_s = time.monotonic() + TIMEOUT_S
     try:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
             connection.settimeout(TIMEOUT_S)
             connection.connect(str(path))
             connection.sendall(question + b"\n")
             while not data.endswith(b"\n") and len(data) <= MAX_ANSWER_BYTES:
+                left_s = deadline_s - time.monotonic()
+                if left_s <= 0:
+                    raise TimeoutError(f"no whole answer within {TIMEOUT_S:.0f} s")
+                connection.settimeout(left_s)
                 piece = connection.recv(65536)
                 if not piece:
                     break

@@ -101,16 +101,35 @@ class NonceBook:
                 plan_sha256=use.plan_sha256,
                 run_id=use.run_id,
             )
-            data = line.canonical() + b"\n"
-            if handle is None or os.write(handle, data) != len(data):
-                raise _broken(self._folder, "a line that could be written whole", "a full disk")
+            if not state.lines:
+                # Before the first line, so that a book with lines and without a head was tampered with.
+                self._write_head(NonceHead(size=0, last_sha256=ZEROS, high_water_s=0))
+            if handle is None:
+                raise _broken(self._folder / BOOK, "a book", "none")
+            self._append(handle, line.canonical() + b"\n")
+            self._write_head(
+                NonceHead(
+                    size=line.seq + 1, last_sha256=line.digest_sha256(), high_water_s=line.at_s
+                )
+            )
+            return line
+
+    def _append(self, handle: int, data: bytes) -> None:
+        """Writes a line whole and durably, or leaves the book as it was."""
+        before = os.fstat(handle).st_size
+        try:
+            whole = os.write(handle, data) == len(data)
             os.fsync(handle)
             sync_folder(self._folder)
-            head = NonceHead(
-                size=line.seq + 1, last_sha256=line.digest_sha256(), high_water_s=line.at_s
-            )
-            write_atomic(self._folder / HEAD, head.canonical(), mode=0o600)
-            return line
+        except OSError as error:
+            os.ftruncate(handle, before)
+            raise _not_written(self._folder / BOOK, error.strerror or str(error)) from error
+        if not whole:
+            os.ftruncate(handle, before)
+            raise _not_written(self._folder / BOOK, "room for a part of it")
+
+    def _write_head(self, head: NonceHead) -> None:
+        write_atomic(self._folder / HEAD, head.canonical(), mode=0o600)
 
     @contextmanager
     def _locked(self, *, create: bool) -> Iterator[int | None]:
@@ -142,7 +161,7 @@ class NonceBook:
         data = b"" if handle is None else os.pread(handle, MAX_BOOK_BYTES + 1, 0)
         *whole, torn = data.split(b"\n")
         if torn or len(data) > MAX_BOOK_BYTES:
-            raise _broken(self._folder / BOOK, "whole lines", f"{len(torn)} bytes of a torn one")
+            raise _torn(self._folder / BOOK, len(data) - len(torn), len(torn))
         lines: list[NonceLine] = []
         last = ZEROS
         for number, raw in enumerate(whole):
@@ -167,7 +186,7 @@ class NonceBook:
         latest = max((line.at_s for line in lines), default=0)
         path = self._folder / HEAD
         if not path.exists():
-            if len(lines) > 1:
+            if lines:
                 raise _broken(path, f"the head of a book of {len(lines)} lines", "none")
             return latest
         try:
@@ -201,6 +220,22 @@ def _admit(state: BookState, use: Use, now_s: int) -> NonceLine | None:
             hint=f"`memtrial resume {used.run_id}` goes on with that run; another run needs another approval",
         )
     return used
+
+
+def _torn(path: Path, whole_bytes: int, torn_bytes: int) -> ApprovalRefused:
+    return ApprovalRefused(
+        "nonce-book-broken",
+        f"{path.name}: expected whole lines, found {torn_bytes} bytes of a torn one after {whole_bytes}",
+        hint=f"nothing is dispatched before its line is whole: if the machine failed while it was written, cut it with `truncate -s {whole_bytes} {path}`",
+    )
+
+
+def _not_written(path: Path, found: str) -> ApprovalRefused:
+    return ApprovalRefused(
+        "nonce-book-not-written",
+        f"{path}: expected to write a line, found {found}; the book is as it was and nothing was used up",
+        hint="make room on that disk, then dispatch again",
+    )
 
 
 def _broken(place: Path, expected: str, found: str) -> ApprovalRefused:

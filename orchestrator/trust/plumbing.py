@@ -6,17 +6,23 @@ holds nothing of the caller's. Git itself returns whatever lies at an object's p
 
 from __future__ import annotations
 
+import os
 import subprocess
+import time
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 from orchestrator.core.errors import ApprovalRefused
 from orchestrator.core.gittree import object_id
+from orchestrator.core.waiting import readable
 
 GIT = "/usr/bin/git"
-MAX_OBJECT_BYTES = 64 * 1024 * 1024
-TIMEOUT_S = 30
+# Trees, commits and documents of a trust root are small; anything larger is there to cost time.
+MAX_OBJECT_BYTES = 4 * 1024 * 1024
+MAX_HEAD_BYTES = 256
+# For one object, and for one reading of a configuration.
+TIMEOUT_S = 30.0
 ENVIRONMENT = {
     "PATH": "/usr/bin:/bin",
     "LC_ALL": "C",
@@ -57,6 +63,7 @@ class Objects:
             )
         except OSError as error:
             raise _refuse("git-missing", f"{GIT}", error.strerror or str(error)) from error
+        self._read = bytearray()
 
     def get(self, oid: str, kind: str) -> bytes:
         """Returns the body of an object.
@@ -64,24 +71,26 @@ class Objects:
         Raises:
             ApprovalRefused: missing, of another kind, too large, or not what its id says.
         """
-        stdin, stdout = self._process.stdin, self._process.stdout
-        if stdin is None or stdout is None:
+        stdin = self._process.stdin
+        if stdin is None:
             raise _refuse("git-failed", "pipes", "none")
         try:
             stdin.write(oid.encode() + b"\n")
             stdin.flush()
         except OSError as error:
             raise _refuse("git-failed", "git to answer", error.strerror or "its end") from error
-        head = stdout.readline().split()
+        deadline_s = time.monotonic() + TIMEOUT_S
+        head = self._line(deadline_s).split()
         if len(head) != 3 or head[0] != oid.encode() or not head[2].isdigit():
             raise _refuse("object-missing", f"object {oid}", b" ".join(head).decode("latin-1"))
-        size = int(head[2])
-        if head[1] != kind.encode() or size > MAX_OBJECT_BYTES:
+        if head[1] != kind.encode() or len(head[2]) > 12 or int(head[2]) > MAX_OBJECT_BYTES:
             raise _refuse(
-                "object-of-another-kind", f"a {kind} {oid[:12]}", f"{head[1]!r} of {size} bytes"
+                "object-of-another-kind",
+                f"a {kind} {oid[:12]} of at most {MAX_OBJECT_BYTES} bytes",
+                f"{head[1]!r} of {head[2][:24]!r} bytes",
             )
-        body = stdout.read(size)
-        stdout.read(1)
+        body = self._bytes(int(head[2]), deadline_s)
+        self._bytes(1, deadline_s)
         if object_id(kind, body) != oid:
             raise _refuse(
                 "object-not-its-id",
@@ -89,6 +98,30 @@ class Objects:
                 f"bytes that hash to {object_id(kind, body)}",
             )
         return body
+
+    def _line(self, deadline_s: float) -> bytes:
+        while b"\n" not in self._read and len(self._read) <= MAX_HEAD_BYTES:
+            self._more(deadline_s)
+        line, _, rest = bytes(self._read).partition(b"\n")
+        self._read = bytearray(rest)
+        return line
+
+    def _bytes(self, size: int, deadline_s: float) -> bytes:
+        while len(self._read) < size:
+            self._more(deadline_s)
+        data = bytes(self._read[:size])
+        del self._read[:size]
+        return data
+
+    def _more(self, deadline_s: float) -> None:
+        """Reads on. Git itself can be made to wait for ever, by a pipe in an object's place."""
+        stdout = self._process.stdout
+        if stdout is None or not readable(stdout, deadline_s - time.monotonic()):
+            raise _refuse("git-failed", f"an answer within {TIMEOUT_S:.0f} s", "none")
+        piece = os.read(stdout.fileno(), 1 << 20)
+        if not piece:
+            raise _refuse("git-failed", "git to answer", "its end")
+        self._read += piece
 
     def close(self) -> None:
         """Ends git."""

@@ -15,11 +15,21 @@ from pathlib import Path
 
 from orchestrator.core.errors import ApprovalRefused
 from orchestrator.trust.plumbing import Objects, config_names
+from orchestrator.trust.trusted import check_folders, read_trusted
 
 COMMIT = re.compile(r"[0-9a-f]{40}")
+# Names that read alike everywhere: no control or look-alike characters, no two that decode to one.
+PLAIN_NAME = re.compile(rb"[A-Za-z0-9_][A-Za-z0-9_.+@-]{0,199}")
+# The folders of `.git` in which refs lie: whoever can write there says what HEAD is.
+REF_FOLDERS = ("", "refs", "refs/heads", "refs/remotes", "refs/remotes/origin")
 MAX_REF_BYTES = 1024
 MAX_PACKED_BYTES = 16 * 1024 * 1024
 MAX_COMMITS = 200_000
+# Of the folder of a trust root. A few trees that name one another can stand for more files than there are atoms.
+MAX_LEVELS = 8
+MAX_FILES = 4096
+MAX_FOLDERS = 256
+MAX_FILES_BYTES = 64 * 1024 * 1024
 # What must not be there: each changes what git (or a reader of its files) takes for the history.
 FORBIDDEN = (
     "commondir",
@@ -154,11 +164,33 @@ class Repository:
         """Returns the regular files below a folder of a tree, by their path below it.
 
         Raises:
-            ApprovalRefused: the folder is not there, or holds a link, a submodule or an executable.
+            ApprovalRefused: the folder is not there, holds a link, a submodule, an executable or a strange
+                name, or more than a trust root has.
         """
         for name in filter(None, folder.split("/")):
             tree = self._child(tree, name, "40000", folder).oid
-        return dict(self._walk(tree, ""))
+        files: dict[str, bytes] = {}
+        waiting, folders, size = [(tree, "")], 0, 0
+        while waiting:
+            tree, prefix = waiting.pop()
+            folders += 1
+            for entry in self.entries(tree):
+                name = prefix + _plain_name(entry.name)
+                if entry.mode == "40000":
+                    waiting.append((entry.oid, name + "/"))
+                elif entry.mode == "100644":
+                    files[name] = self._objects.get(entry.oid, "blob")
+                    size += len(files[name])
+                else:
+                    raise _refuse("tracked-file-not-plain", f"{name} as mode 100644", entry.mode)
+                within = len(files) <= MAX_FILES and folders + len(waiting) <= MAX_FOLDERS
+                if not within or size > MAX_FILES_BYTES or name.count("/") >= MAX_LEVELS:
+                    raise _refuse(
+                        "tracked-files-too-many",
+                        f"at most {MAX_FILES} files of {MAX_FILES_BYTES} bytes in {MAX_FOLDERS} folders below {folder}",
+                        f"more at {name[:80]}",
+                    )
+        return files
 
     def _child(self, tree: str, name: str, mode: str, path: str) -> Entry:
         found = [e for e in self.entries(tree) if e.name.lower() == name.encode().lower()]
@@ -166,15 +198,36 @@ class Repository:
             raise _refuse("tracked-file-not-plain", f"{path} as mode {mode}", str(found)[:120])
         return found[0]
 
-    def _walk(self, tree: str, prefix: str) -> Iterator[tuple[str, bytes]]:
-        for entry in self.entries(tree):
-            name = prefix + entry.name.decode("utf-8", "replace")
-            if entry.mode == "40000":
-                yield from self._walk(entry.oid, name + "/")
-            elif entry.mode == "100644":
-                yield name, self._objects.get(entry.oid, "blob")
-            else:
-                raise _refuse("tracked-file-not-plain", f"{name} as mode 100644", entry.mode)
+
+def check_owned(worktree: Path, *, owner_uid: int) -> None:
+    """Refuses a `.git` in which somebody else could change what HEAD is, or git's configuration.
+
+    Raises:
+        ApprovalRefused: it is no real folder, or a folder or file of it is open to others.
+    """
+    git = worktree / ".git"
+    _check_real(git)
+    for name in REF_FOLDERS:
+        if (git / name).exists() or (git / name).is_symlink():
+            check_folders(git / name, owner_uid=owner_uid)
+    for name in ("HEAD", "config", "packed-refs"):
+        if (git / name).exists() or (git / name).is_symlink():
+            read_trusted(git / name, owner_uid=owner_uid, max_bytes=MAX_PACKED_BYTES)
+
+
+def _check_real(git: Path) -> None:
+    try:
+        found = os.lstat(git)
+    except OSError as error:
+        raise _refuse("repository-missing", f"{git}", error.strerror or "none") from error
+    if not stat.S_ISDIR(found.st_mode):
+        raise _refuse("git-folder-not-real", f"{git} as a folder", stat.filemode(found.st_mode))
+
+
+def _plain_name(name: bytes) -> str:
+    if not PLAIN_NAME.fullmatch(name):
+        raise _refuse("tracked-name-not-plain", "letters, digits and . _ + @ -", repr(name[:80]))
+    return name.decode("ascii")
 
 
 def check_hygiene(worktree: Path) -> None:
@@ -185,12 +238,7 @@ def check_hygiene(worktree: Path) -> None:
             worktree link or a setting that runs a program or reads elsewhere.
     """
     git = worktree / ".git"
-    try:
-        found = os.lstat(git)
-    except OSError as error:
-        raise _refuse("repository-missing", f"{git}", error.strerror or "none") from error
-    if not stat.S_ISDIR(found.st_mode):
-        raise _refuse("git-folder-not-real", f"{git} as a folder", stat.filemode(found.st_mode))
+    _check_real(git)
     for name in FORBIDDEN:
         if (git / name).exists() or (git / name).is_symlink():
             raise _refuse("repository-not-plain", f"no {name} in .git", "one")
@@ -204,10 +252,11 @@ def check_hygiene(worktree: Path) -> None:
 def packed_refs(git: Path) -> list[str]:
     """Returns the lines of packed-refs, without comments and peeled tags."""
     path = git / "packed-refs"
-    if not path.exists():
+    if not path.exists() and not path.is_symlink():
         return []
-    with path.open("rb") as stream:
-        data = stream.read(MAX_PACKED_BYTES)
+    data = _small(path, MAX_PACKED_BYTES + 1)
+    if len(data) > MAX_PACKED_BYTES:
+        raise _refuse("packed-refs-too-large", f"at most {MAX_PACKED_BYTES} bytes", "more")
     return [line for line in data.decode("latin-1").split("\n") if line[:1] not in {"", "#", "^"}]
 
 
@@ -221,18 +270,19 @@ def check_commit_name(commit: str) -> None:
         raise _refuse("commit-not-an-id", "40 lower-case hexadecimal digits", repr(commit[:80]))
 
 
-def _small(path: Path) -> bytes:
-    """Reads a small regular file without following a link at its end."""
+def _small(path: Path, max_bytes: int = MAX_REF_BYTES) -> bytes:
+    """Reads the beginning of a regular file without following a link at its end or waiting for a pipe."""
     try:
         handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError as error:
         raise _refuse(
             "ref-not-plain", f"{path.name} as a file", error.strerror or "none"
         ) from error
+    if not stat.S_ISREG(os.fstat(handle).st_mode):
+        os.close(handle)
+        raise _refuse("ref-not-plain", f"{path.name} as a file", "something else")
     with os.fdopen(handle, "rb") as stream:
-        if not stat.S_ISREG(os.fstat(handle).st_mode):
-            raise _refuse("ref-not-plain", f"{path.name} as a file", "something else")
-        return stream.read(MAX_REF_BYTES)
+        return stream.read(max_bytes)
 
 
 def _parse_tree(body: bytes) -> Iterator[Entry]:

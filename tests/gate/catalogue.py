@@ -50,6 +50,7 @@ def in_turn(*steps: Callable[[T], object]) -> Callable[[T], None]:
 def catalogue() -> dict[str, Attack]:
     """Returns all attacks by the name of their case, in order."""
     from tests.gate import (
+        attacks_costly,
         attacks_documents,
         attacks_fields,
         attacks_host,
@@ -63,6 +64,7 @@ def catalogue() -> dict[str, Attack]:
         *attacks_documents.ATTACKS,
         *attacks_fields.ATTACKS,
         *attacks_machine.ATTACKS,
+        *attacks_costly.ATTACKS,
     ]
     named = {f"{number:03d}-{a.name}_refused": a for number, a in enumerate(listed, start=1)}
     if len({a.name for a in listed}) != len(listed):

@@ -14,7 +14,7 @@ from orchestrator.core.errors import DocumentError
 from orchestrator.model.gate import GateConfig, RootSeen
 from orchestrator.trust.gate.asked import Host, State, known, refuse
 from orchestrator.trust.plumbing import Objects
-from orchestrator.trust.repository import Repository, check_hygiene
+from orchestrator.trust.repository import Repository, check_hygiene, check_owned
 from orchestrator.trust.root.client import RootState, read_root
 from orchestrator.trust.trusted import check_folders, read_trusted
 
@@ -93,8 +93,10 @@ def _read_system(state: State) -> None:
 
 def check_repository(state: State) -> None:
     """Step 1."""
-    check_folders(state.asked.worktree, owner_uid=state.asked.owner_uid)
-    check_hygiene(state.asked.worktree)
+    asked = state.asked
+    check_folders(asked.worktree, owner_uid=asked.owner_uid)
+    check_owned(asked.worktree, owner_uid=asked.owner_uid)
+    check_hygiene(asked.worktree)
 
 
 def check_head(state: State) -> None:
@@ -125,12 +127,24 @@ def compare_worktree(state: State) -> None:
             raise refuse(
                 "worktree-differs", f"{name} as HEAD has it", "other bytes in the work tree"
             )
-    present = {
-        path.relative_to(folder).as_posix() for path in folder.rglob("*") if not path.is_dir()
-    }
-    more = sorted(present - set(state.files))
-    if more:
-        raise refuse("worktree-has-more", f"no file that HEAD has not below {TUF_FOLDER}", more[0])
+    parents = {str(parent) for name in state.files for parent in Path(name).parents}
+    more = _first_more(folder, frozenset(state.files) | parents, "")
+    if more is not None:
+        raise refuse("worktree-has-more", f"nothing that HEAD has not below {TUF_FOLDER}", more)
+
+
+def _first_more(folder: Path, known_names: frozenset[str], prefix: str) -> str | None:
+    """Returns the first name, of whatever kind, that is not among the known ones; follows no link."""
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            name = prefix + entry.name
+            if name not in known_names:
+                return repr(name[:80])
+            if entry.is_dir(follow_symlinks=False):
+                more = _first_more(Path(entry.path), known_names, name + "/")
+                if more is not None:
+                    return more
+    return None
 
 
 def check_root(state: State) -> None:

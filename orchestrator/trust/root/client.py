@@ -7,6 +7,7 @@ Opens no socket and reads no file but those of a folder that it makes and remove
 
 from __future__ import annotations
 
+import re
 import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -29,6 +30,10 @@ from orchestrator.trust.root.shape import Shaped, check_shape
 
 MAX_METADATA_BYTES = 512 * 1024
 MAX_ROOTS = 64
+# `timestamp.json` has no number; a root's number is its version.
+METADATA = re.compile(
+    r"timestamp\.json|([1-9][0-9]{0,8})\.(?:root|targets|snapshot|approvals)\.json", re.ASCII
+)
 HINT = "get the trust root again from the repository, or have its owners publish it again"
 
 
@@ -90,11 +95,7 @@ def read_root(
     """
     if now_s + 1 < seen.high_water_s:
         raise _refuse("clock-set-back", f"a time from {seen.high_water_s} s on", f"{now_s} s")
-    shapes = {
-        name.removeprefix("metadata/"): check_shape(data, where=name)
-        for name, data in files.items()
-        if name.startswith("metadata/")
-    }
+    shapes = _shapes(files)
     check_shape(bootstrap, where="bootstrap root")
     _check_chain(shapes)
     verified, roles_data, approvals = _ask_client(files, bootstrap)
@@ -112,6 +113,19 @@ def read_root(
         expires_s=_expiry_s(verified, now_s),
         state=state,
     )
+
+
+def _shapes(files: Mapping[str, bytes]) -> dict[str, Shaped]:
+    """Returns every file of metadata, checked, by its name; there is nothing else among them."""
+    shapes = {}
+    for path, data in files.items():
+        if not path.startswith("metadata/"):
+            continue
+        name = path.removeprefix("metadata/")
+        if not METADATA.fullmatch(name):
+            raise _refuse("metadata-of-no-role", "names of the five roles alone", repr(name[:80]))
+        shapes[name] = check_shape(data, where=path)
+    return shapes
 
 
 Verified = Mapping[str, tuple[bytes, Shaped]]
@@ -183,7 +197,7 @@ def _check_chain(shapes: Mapping[str, Shaped]) -> None:
         raise _refuse("root-chain-broken", "roots from 1 on without a gap", str(roots[:8]))
     for name, shaped in shapes.items():
         number = name.split(".")[0]
-        if number.isdigit() and int(number) != shaped.version:
+        if number != "timestamp" and int(number) != shaped.version:
             raise _refuse("version-not-of-name", f"version {number} in {name}", str(shaped.version))
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import socket
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,6 +17,7 @@ from orchestrator.core.errors import ApprovalRefused, UsageError
 from orchestrator.core.keys import SigningKey
 from orchestrator.model.gate import ANSWER_TYPE, GateConfig, SupervisorAnswer, SupervisorQuestion
 from orchestrator.supervisor.service import Identity, Service, load_identity
+from orchestrator.trust import ask
 from orchestrator.trust.ask import ask_supervisor
 from orchestrator.trust.envelope import open_signed
 from orchestrator.trust.roles import Role
@@ -136,3 +139,24 @@ def test_nobody_answering_is_a_refusal(tmp_path):
     with pytest.raises(ApprovalRefused) as refused:
         ask_supervisor(*QUESTION, path=tmp_path / "none")
     assert (refused.value.reference, refused.value.exit_code) == ("supervisor-unreachable", 5)
+
+
+def test_an_answer_that_trickles_in_has_one_deadline(tmp_path, monkeypatch):
+    monkeypatch.setattr(ask, "TIMEOUT_S", 0.5)
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(tmp_path / "s"))
+        listener.listen()
+
+        def trickle() -> None:
+            connection, _ = listener.accept()
+            with connection, contextlib.suppress(OSError):
+                for _ in range(100):
+                    connection.send(b"x")
+                    time.sleep(0.1)
+
+        thread = threading.Thread(target=trickle, daemon=True)
+        thread.start()
+        with pytest.raises(ApprovalRefused, match="no whole answer"):
+            ask_supervisor(*QUESTION, path=tmp_path / "s")
+        assert thread.is_alive()
+        thread.join(20)

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from orchestrator.core.errors import ApprovalRefused
+from orchestrator.model.nonce import NonceHead
 from orchestrator.trust.nonces import BOOK, HEAD, NonceBook, Use
 
 NOW_S = 1_800_000_000
@@ -135,6 +136,60 @@ def test_a_torn_line_is_refused(book):
     with (book / BOOK).open("ab") as stream:
         stream.write(b'{"at_s"')
     assert refusal(book, use(9), NOW_S + 10) == "nonce-book-broken"
+
+
+def test_a_torn_line_is_told_with_what_mends_it_and_mending_it_gives_nothing_back(book):
+    path = book / BOOK
+    whole = path.read_bytes()
+    path.write_bytes(whole + b'{"at_s"')
+    with pytest.raises(ApprovalRefused) as refused:
+        NonceBook(book).state()
+    assert f"truncate -s {len(whole)} {path}" in (refused.value.hint or "")
+    subprocess.run(["truncate", "-s", str(len(whole)), path], check=True)
+    assert len(NonceBook(book).state().lines) == 4
+    path.write_bytes(whole[:-5])
+    subprocess.run(["truncate", "-s", str(whole[:-5].rfind(b"\n") + 1), path], check=True)
+    assert refusal(book, use(3, "run-2"), NOW_S + 10) == "nonce-book-broken"
+
+
+@pytest.mark.parametrize("room_bytes", [0, 100])
+def test_a_full_disk_leaves_the_book_as_it_was_and_uses_nothing_up(book, room_bytes):
+    """A bound on the size of files stands for the full disk."""
+    program = (
+        "import resource, signal, sys; from pathlib import Path\n"
+        "from tests.unit.trust.test_nonces import ApprovalRefused, NonceBook, use, NOW_S\n"
+        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
+        "room = int(sys.argv[2])\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (room, resource.RLIM_INFINITY))\n"
+        "try:\n    NonceBook(Path(sys.argv[1])).reserve(use(7), now_s=NOW_S + 10)\n"
+        "except ApprovalRefused as error:\n    print(error.reference)\n"
+    )
+    before = (book / BOOK).read_bytes()
+    finished = subprocess.run(
+        [sys.executable, "-c", program, str(book), str(len(before) + room_bytes)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert finished.stdout == "nonce-book-not-written\n"
+    assert (book / BOOK).read_bytes() == before
+    NonceBook(book).reserve(use(7, "run-2"), now_s=NOW_S + 11)
+
+
+def test_a_book_cut_to_its_first_line_is_missed_without_its_head_too(book):
+    (book / HEAD).unlink()
+    (book / BOOK).write_bytes((book / BOOK).read_bytes().splitlines(keepends=True)[0])
+    assert refusal(book, use(2, "run-2"), NOW_S + 10) == "nonce-book-broken"
+
+
+def test_a_crash_before_the_first_line_is_no_damage(tmp_path):
+    NonceBook(tmp_path).reserve(use(0), now_s=NOW_S)
+    (tmp_path / BOOK).write_bytes(b"")
+    (tmp_path / HEAD).write_bytes(
+        NonceHead(size=0, last_sha256="0" * 64, high_water_s=0).canonical()
+    )
+    NonceBook(tmp_path).reserve(use(0), now_s=NOW_S)
 
 
 def test_a_deleted_book_is_missed_by_its_head(book):

@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from orchestrator.core.errors import ApprovalRefused
+from orchestrator.trust import plumbing
 from orchestrator.trust.plumbing import Objects
 from orchestrator.trust.repository import Repository, check_commit_name, check_hygiene
 from tests.unit.trust.hostile_git import (
@@ -269,3 +271,34 @@ def test_an_older_history_that_is_not_ours_is_refused(made):
     folder, _, _ = made
     assert refusal(folder, foreign_commit(folder)) == "commit-not-in-history"
     assert refusal(folder, "0" * 40) == "commit-not-in-history"
+
+
+def test_a_pipe_in_an_objects_place_holds_nobody_up(made, monkeypatch):
+    folder, first, head = made
+    monkeypatch.setattr(plumbing, "TIMEOUT_S", 0.5)
+    path = folder / ".git/objects" / head[:2] / head[2:]
+    path.unlink()
+    os.mkfifo(path)
+    began = time.monotonic()
+    assert refusal(folder, first) == "git-failed"
+    assert time.monotonic() - began < 20
+
+
+def test_a_pipe_in_the_place_of_packed_refs_holds_nobody_up(made):
+    folder, first, _ = made
+    os.mkfifo(folder / ".git/packed-refs")
+    assert refusal(folder, first) == "ref-not-plain"
+
+
+def test_an_object_larger_than_any_document_is_not_read(made):
+    folder, first, _ = made
+    commit(folder, {"approvals/tuf/large": b"x" * (plumbing.MAX_OBJECT_BYTES + 1)})
+    assert refusal(folder, first) == "object-of-another-kind"
+
+
+def test_many_objects_come_whole_whatever_their_sizes(made):
+    folder, first, _ = made
+    files = {f"f{i}": bytes([i % 251]) * (i * 977) for i in range(60)}
+    commit(folder, {f"approvals/tuf/many/{name}": data for name, data in files.items()})
+    found = gate(folder, first)
+    assert {name: found[f"many/{name}"] for name in files} == files
