@@ -9,7 +9,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from orchestrator.agents.transcripts.reading import metrics_of, transcript_of
+from orchestrator.agents.transcripts.reading import (
+    MAX_TRANSCRIPT_BYTES,
+    metrics_of,
+    transcript_of,
+)
 from orchestrator.core.errors import EnvironmentMissing, Inadmissible
 from orchestrator.core.patchtext import added_lines
 from orchestrator.gateway.recorded import RecordedCall, calls_of
@@ -25,8 +29,6 @@ from orchestrator.protocols import ActOutcome
 
 if TYPE_CHECKING:
     from orchestrator.pipeline.stages import Bench
-
-MAX_KEPT_BYTES = 64 * 1024 * 1024
 
 # What a provider answers for reasons of its own; other errors are about the request, so the agent's affair.
 NOT_THE_AGENTS = frozenset({401, 403, 404, 408, 409, 425, 429})
@@ -99,7 +101,9 @@ def keep_metrics(bench: Bench, journal: Journal, injection: Injection, diff: byt
         return
     metrics = metrics_of(
         Transcript.parse(
-            journal.artifact(Stage.ACT, "transcript"), where="transcript", max_bytes=MAX_KEPT_BYTES
+            journal.artifact(Stage.ACT, "transcript"),
+            where="transcript",
+            max_bytes=MAX_TRANSCRIPT_BYTES,
         ),
         relevant=bench.task.key.card.relevant_files,
         injected=[item.item_id for item in injection.included],

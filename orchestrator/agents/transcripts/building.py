@@ -18,9 +18,14 @@ MAX_EVENTS = 5_000
 MAX_TEXT_CHARS = 4_000
 MAX_LINE_BYTES = 4 * 1024 * 1024
 MAX_PATHS = 50
-_PATH = re.compile(r"[\w@.+-]*(?:/[\w@.+-]+)+|[\w@+-]+\.[A-Za-z]{1,5}")
+MAX_PATH_CHARS = 1_000
+MAX_EXIT_CODE = 2**31 - 1
+# From the beginning of a run of such characters, and possessive, so that no text makes it go back.
+_PATH = re.compile(r"(?<![\w@.+-])[\w@.+-]*+(?:/[\w@.+-]++)++|(?<![\w@+-])[\w@+-]++\.[A-Za-z]{1,5}")
 _WRITERS = re.compile(r"(?:^|\s)\d?>>?\s*([^\s&|;<>]+)")
 _PATCHED = re.compile(r"^(?:\+\+\+ b/|\*\*\* (?:Update|Add|Delete) File: )(\S+)", re.MULTILINE)
+# Few enough that int() takes them, and no others than int() takes.
+_DIGITS = re.compile(r"-?[0-9]{1,10}")
 _CHANGERS = frozenset({"tee", "sed", "rm", "mv", "cp", "touch", "patch", "truncate"})
 
 
@@ -44,9 +49,13 @@ def as_count(value: object) -> int:
     return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else 0
 
 
-def as_int(value: object) -> int | None:
-    """Returns a whole number, or None for anything else."""
-    return value if isinstance(value, int) and not isinstance(value, bool) else None
+def as_exit_code(value: object) -> int | None:
+    """Returns an exit code, given as a number or in digits; None for anything else, also for one that no program has."""
+    if isinstance(value, str) and _DIGITS.fullmatch(value):
+        value = int(value)
+    if isinstance(value, bool) or not isinstance(value, int):
+        return None
+    return value if abs(value) <= MAX_EXIT_CODE else None
 
 
 def json_lines(output: bytes) -> tuple[list[dict[str, object]], int]:
@@ -105,8 +114,8 @@ class Collected:
                 text_cut=len(plain) > MAX_TEXT_CHARS,
                 failed=failed,
                 exit_code=exit_code,
-                paths_read=read[:MAX_PATHS],
-                paths_written=written[:MAX_PATHS],
+                paths_read=_bounded(read),
+                paths_written=_bounded(written),
             )
         )
 
@@ -142,18 +151,32 @@ def paths_of_command(command: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Returns (paths that a shell command names, paths that it seems to write).
 
     A guess from the text of the command: redirections, patches on standard input and the usual programs
-    that change files count as writing.
+    that change files count as writing. Of the part before a patch no more is read than a transcript keeps.
     """
     written = [*_WRITERS.findall(command), *_PATCHED.findall(command)]
-    first = command.partition("<<")[0]
+    first = command.partition("<<")[0][:MAX_TEXT_CHARS]
     named = _PATH.findall(first)
-    try:
-        words = shlex.split(first)
-    except ValueError:
-        words = first.split()
+    words = words_of(first) or first.split()
     if _CHANGERS.intersection(words):
         written += named
     return _unique(named), _unique(written)
+
+
+def _bounded(paths: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(path for path in paths[:MAX_PATHS] if len(path) <= MAX_PATH_CHARS)
+
+
+def words_of(command: str) -> list[str]:
+    """Returns the words of a shell command; none where it is unclosed, or longer than a transcript keeps.
+
+    `shlex` adds one character at a time to a growing text, so its work grows with the square of the length.
+    """
+    if len(command) > MAX_TEXT_CHARS:
+        return []
+    try:
+        return shlex.split(command)
+    except ValueError:
+        return []
 
 
 def _unique(names: list[str]) -> tuple[str, ...]:

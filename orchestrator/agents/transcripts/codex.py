@@ -7,17 +7,17 @@ Format: one JSON object a line: `thread.started`, `turn.started`, `item.started`
 from __future__ import annotations
 
 import json
-import shlex
 
 from orchestrator.agents.transcripts.building import (
     Collected,
     as_count,
-    as_int,
+    as_exit_code,
     as_list,
     as_object,
     as_text,
     json_lines,
     paths_of_command,
+    words_of,
 )
 from orchestrator.model.transcript import Transcript
 from orchestrator.model.usage import Usage
@@ -53,7 +53,7 @@ def _item(item: dict[str, object], collected: Collected) -> None:
         command = _inner(as_text(item.get("command")))
         read, written = paths_of_command(command)
         collected.add("tool_call", command, name="exec_command", call_id=name, read=read, written=written)  # fmt: skip
-        code = as_int(item.get("exit_code"))
+        code = as_exit_code(item.get("exit_code"))
         collected.add(
             "tool_output",
             as_text(item.get("aggregated_output")),
@@ -76,10 +76,7 @@ def _item(item: dict[str, object], collected: Collected) -> None:
 
 def _inner(command: str) -> str:
     """Returns the command itself, without the shell that the agent wraps around it."""
-    try:
-        words = shlex.split(command)
-    except ValueError:
-        return command
+    words = words_of(command)
     wrapped = len(words) == 3 and words[1] in {"-c", "-lc"} and words[0].endswith("sh")
     return words[2] if wrapped else command
 

@@ -10,7 +10,7 @@ import re
 from orchestrator.agents.mini import MARK
 from orchestrator.agents.transcripts.building import (
     Collected,
-    as_int,
+    as_exit_code,
     as_list,
     as_object,
     as_text,
@@ -23,6 +23,7 @@ from orchestrator.model.transcript import Transcript
 
 MAX_TRAJECTORY_BYTES = 64 * 1024 * 1024
 _CODE = re.compile(r"<returncode>(-?\d+)</returncode>")
+_EXIT = re.compile(r"exit (\d+)\n")
 
 
 def read_mini(agent: str, output: bytes, exit_code: int | None) -> Transcript:
@@ -62,9 +63,9 @@ def _message(message: dict[str, object], collected: Collected) -> None:
             collected.add("tool_call", command, name=name, call_id=number, read=read, written=written)  # fmt: skip
     elif role == "tool":
         extra = as_object(message.get("extra"))
-        code = as_int(extra.get("returncode"))
         seen = _CODE.search(said)
-        code = int(seen[1]) if code is None and seen else code
+        code = as_exit_code(extra.get("returncode"))
+        code = as_exit_code(seen[1]) if code is None and seen else code
         number = as_text(message.get("tool_call_id"))
         failed = None if code is None else code != 0
         collected.add("tool_output", said, call_id=number, failed=failed, exit_code=code)
@@ -88,9 +89,10 @@ def read_lines(agent: str, output: bytes, exit_code: int | None) -> Transcript:
             read, written = paths_of_command(text)
             collected.add("tool_call", text, name="bash", read=read, written=written)
         elif kind == "tool_output":
-            code = re.match(r"exit (\d+)\n", text)
-            failed = None if code is None else code[1] != "0"
-            collected.add("tool_output", text, failed=failed, exit_code=int(code[1]) if code else None)  # fmt: skip
+            seen = _EXIT.match(text)
+            code = as_exit_code(seen[1]) if seen else None
+            failed = None if code is None else code != 0
+            collected.add("tool_output", text, failed=failed, exit_code=code)
         else:
             collected.turn += 1
             collected.add("message", text)

@@ -12,6 +12,7 @@ from orchestrator.agents.mini import MINI
 from orchestrator.agents.transcripts.claude import read_claude
 from orchestrator.agents.transcripts.codex import read_codex
 from orchestrator.agents.transcripts.mini import read_lines, read_mini, read_nothing
+from orchestrator.core.errors import DocumentError
 from orchestrator.model.transcript import (
     ReaderMetrics,
     Transcript,
@@ -19,6 +20,7 @@ from orchestrator.model.transcript import (
     TranscriptFormat,
 )
 
+MAX_TRANSCRIPT_BYTES = 64 * 1024 * 1024
 Reader = Callable[[str, bytes, int | None], Transcript]
 READERS: dict[TranscriptFormat, Reader] = {
     "claude-stream-json": read_claude,
@@ -40,8 +42,17 @@ _CITED = re.compile(r"\[mem:([a-z0-9][a-z0-9._-]{0,79})\]")
 def transcript_of(
     agent: str, output: bytes, exit_code: int | None, *, events: TranscriptFormat | None = None
 ) -> Transcript:
-    """Returns the transcript of an agent's output, by the given format, its own, or line by line."""
-    return READERS[events or FORMATS.get(agent, "lines")](agent, output, exit_code)
+    """Returns the transcript of an agent's output, by the given format, its own, or line by line.
+
+    An output whose transcript no document may hold is for people: what an agent prints fails no attempt.
+    """
+    try:
+        found = READERS[events or FORMATS.get(agent, "lines")](agent, output, exit_code)
+        if len(found.canonical()) <= MAX_TRANSCRIPT_BYTES:
+            return found
+    except (DocumentError, ValueError):
+        pass
+    return read_nothing(agent, output, exit_code)
 
 
 def metrics_of(
