@@ -165,7 +165,7 @@ class Desk:
 
     async def _refuse(self, draft: _Draft, reply: Reply, refused: _Refused) -> None:
         tally = self._tally(draft)
-        if tally is not None and not tally.may_refuse(self._bounds.trial_refusals):
+        if tally is not None and not tally.may_refuse(self._bounds.trial_refusals, refused.cap):
             # Refusals cost a container nothing: beyond their bound they are neither told nor written down.
             reply.abort()
             return

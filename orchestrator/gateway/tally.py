@@ -62,10 +62,13 @@ class AttemptTally:
         sums.usd_micros += exchange.cost.usd_micros
         sums.uncached_usd_micros += exchange.cost.uncached_usd_micros
 
-    def may_refuse(self, bound: int) -> bool:
-        """Counts one more refused request; tells whether it still is to be answered and written down."""
+    def may_refuse(self, bound: int, cap: Cap | None) -> bool:
+        """Counts one more refused request; tells whether it still is to be answered and written down.
+
+        A refusal by a cap that was not met before always is: requests that cost nothing hide none.
+        """
         self.refusals += 1
-        return self.refusals <= bound
+        return self.refusals <= bound or (cap is not None and cap not in self.caps_met)
 
     def look_up(self, name: str) -> bool:
         """Notes a look-up; returns whether there was room for it."""

@@ -12,6 +12,8 @@ import pytest
 from orchestrator.gateway.bodies import BodyPack
 from orchestrator.gateway.scripted import ScriptedMode
 from orchestrator.model.gateway import Bounds
+from orchestrator.model.usage import Caps
+from orchestrator.pipeline.traffic import was_capped
 from orchestrator.protocols import GatewayPlace
 from tests.unit.gateway.support import SCRIPT, Running, chat, post, running
 
@@ -94,6 +96,26 @@ def test_refusals_beyond_their_bound_are_neither_answered_nor_written_down(tmp_p
         assert [(role.calls, role.refused) for role in traffic.roles] == [(1, 5)]
         mine = [e for e in made.exchanges() if e.trial == traffic.trial]
         assert len(mine) == 6
+
+
+def test_refusals_that_cost_nothing_hide_no_cap_that_was_met(tmp_path):
+    nothing = Caps(
+        per_call_usd_micros=0,
+        per_trial_usd_micros=0,
+        per_condition_usd_micros=0,
+        per_run_usd_micros=0,
+    )
+    bounds = Bounds(trial_refusals=5, close_s=2.0)
+    with running(ScriptedMode(SCRIPT), tmp_path, bounds=bounds, caps=nothing) as made:
+        opened = made.open()
+        for _ in range(8):
+            with contextlib.suppress(OSError, HTTPException):
+                post(opened, "/v1/nothing", {})
+        assert not served(opened)
+        assert not served(opened), "and it is written down once"
+        traffic = made.close_trial()
+    assert (traffic.caps_met, was_capped(traffic)) == (("call",), True)
+    assert [role.refused for role in traffic.roles] == [6]
 
 
 def test_of_refused_bodies_no_more_bytes_than_their_bound_are_stored(tmp_path):
