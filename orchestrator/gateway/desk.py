@@ -76,7 +76,8 @@ class _Draft:
     api: Api | None = None
     model: str | None = None
     ordinal: int | None = None
-    outcome: Outcome = "answered"
+    # Until an answer has passed whole, or something else is known to have happened.
+    outcome: Outcome = "client_gone"
     detail: str | None = None
     cap: Cap | None = None
     status: int = 0
@@ -289,7 +290,7 @@ class Desk:
             found = reader.reading()
             draft.usage, draft.served = found.usage, (found.model, found.fingerprint)
         await passage.finish()
-        if draft.outcome == "answered":
+        if draft.outcome != "upstream_cut":
             draft.outcome = passage.outcome(answer.status)
 
     def _grow(self, draft: _Draft, piece: bytes) -> None:

@@ -2,23 +2,50 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import socket
-from collections.abc import Iterator
+import time
+from collections.abc import AsyncGenerator, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from http.client import HTTPException
+from typing import Literal
 
 import pytest
 
 from orchestrator.gateway.bodies import BodyPack
+from orchestrator.gateway.modes import CONTENT_JSON, Answer, Call
 from orchestrator.gateway.scripted import ScriptedMode
 from orchestrator.model.gateway import Bounds
 from orchestrator.model.usage import Caps
+from orchestrator.pipeline.exposure import was_unavailable
 from orchestrator.pipeline.traffic import was_capped
 from orchestrator.protocols import GatewayPlace
 from tests.unit.gateway.support import SCRIPT, Running, chat, post, running
 
 ROUTE = "/v1/chat/completions"
 NEIGHBOUR = "neighbour/none/chat/e1"
+
+
+class Silent:
+    """A mode whose answer never begins, or ends after its first piece."""
+
+    name: Literal["scripted"] = "scripted"
+
+    def __init__(self, piece: bytes = b"") -> None:
+        self._piece = piece
+
+    async def answer(self, call: Call) -> Answer:
+        if not self._piece:
+            await asyncio.sleep(3600)
+        return Answer(200, CONTENT_JSON, self._chunks())
+
+    async def _chunks(self) -> AsyncGenerator[bytes, None]:
+        yield self._piece
+        await asyncio.sleep(3600)
+
+    async def close(self) -> None:
+        pass
 
 
 @contextlib.contextmanager
@@ -116,6 +143,23 @@ def test_refusals_that_cost_nothing_hide_no_cap_that_was_met(tmp_path):
         traffic = made.close_trial()
     assert (traffic.caps_met, was_capped(traffic)) == (("call",), True)
     assert [role.refused for role in traffic.roles] == [6]
+
+
+@pytest.mark.parametrize("piece", [b"", b'{"id":'])
+def test_a_call_that_ends_with_its_trial_was_not_answered(tmp_path, piece):
+    bounds = Bounds(close_s=0.5)
+    with running(Silent(piece), tmp_path, bounds=bounds) as made, ThreadPoolExecutor(1) as pool:
+        opened = made.open()
+        waiting = pool.submit(served, opened)
+        deadline = time.monotonic() + 20
+        while not made.gateway.desk.budget.unsettled:
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        made.close_trial()
+        assert not waiting.result(20)
+        (exchange,) = made.exchanges()
+    assert (exchange.outcome, exchange.usage_source) == ("client_gone", "reservation")
+    assert not was_unavailable(exchange)
 
 
 def test_of_refused_bodies_no_more_bytes_than_their_bound_are_stored(tmp_path):
