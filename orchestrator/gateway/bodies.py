@@ -131,17 +131,21 @@ class BodyPack(PackReader):
             raise
 
     def put(self, data: bytes) -> Body:
-        """Stores the pieces that are new and returns how to put the bytes together again."""
-        names = []
-        for piece in cut(data):
-            name = hashlib.sha256(piece).digest()
-            names.append(name.hex())
-            if name not in self._places:
-                stored = zlib.compress(piece)
-                self._handle.write(_HEAD.pack(name, len(stored), len(piece)) + stored)
-                self._places[name] = (self._end + _HEAD.size, len(stored), len(piece))
-                self._end += _HEAD.size + len(stored)
-        return Body(sha256=sha256_hex(data), bytes=len(data), pieces=tuple(names))
+        """Stores the pieces that are new and returns how to put the bytes together again.
+
+        Of a body that a reader would refuse, or that would make it refuse the pack, only the digest is kept.
+        """
+        named = [(hashlib.sha256(piece).digest(), piece) for piece in cut(data)]
+        new = {name: piece for name, piece in named if name not in self._places}
+        if len(data) > MAX_BODY_BYTES or len(self._places) + len(new) > MAX_PIECES:
+            return Body(sha256=sha256_hex(data), bytes=len(data), pieces=())
+        for name, piece in new.items():
+            stored = zlib.compress(piece)
+            self._handle.write(_HEAD.pack(name, len(stored), len(piece)) + stored)
+            self._places[name] = (self._end + _HEAD.size, len(stored), len(piece))
+            self._end += _HEAD.size + len(stored)
+        names = tuple(name.hex() for name, _ in named)
+        return Body(sha256=sha256_hex(data), bytes=len(data), pieces=names)
 
     def sync(self) -> None:
         """Makes everything stored so far safe from a crash."""

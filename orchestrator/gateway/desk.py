@@ -279,8 +279,9 @@ class Desk:
         try:
             async with aclosing(answer.chunks) as pieces:
                 async for piece in pieces:
-                    reader.feed(piece)
+                    # First, so that nothing is counted that the record does not hold.
                     self._grow(draft, piece)
+                    reader.feed(piece)
                     await passage.send(piece)
         except UpstreamCut:
             draft.outcome, draft.detail = "upstream_cut", "the answer was cut"
@@ -294,9 +295,9 @@ class Desk:
             draft.outcome = passage.outcome(answer.status)
 
     def _grow(self, draft: _Draft, piece: bytes) -> None:
-        draft.body += piece
-        if len(draft.body) > self._bounds.answer_bytes:
+        if len(draft.body) + len(piece) > self._bounds.answer_bytes:
             raise UpstreamCut
+        draft.body += piece
 
     def _clean(self, headers: Headers) -> Headers:
         return tuple((n, v) for n, v in headers if not self._secrets.has_key(v))

@@ -162,6 +162,15 @@ def test_a_call_that_ends_with_its_trial_was_not_answered(tmp_path, piece):
     assert not was_unavailable(exchange)
 
 
+def test_of_an_answer_above_its_bound_the_record_holds_no_more_than_the_bound(tmp_path):
+    bounds = Bounds(answer_bytes=1000, close_s=2.0)
+    with running(Silent(b"{" + b" " * 1000), tmp_path, bounds=bounds) as made:
+        assert not served(made.open())
+        made.close_trial()
+        (exchange,) = made.exchanges()
+    assert (exchange.outcome, exchange.response.bytes) == ("upstream_cut", 0)
+
+
 def test_of_refused_bodies_no_more_bytes_than_their_bound_are_stored(tmp_path):
     with two_trials(tmp_path, trial_refused_bytes=5_000) as (made, hostile, _):
         for number in range(4):

@@ -134,3 +134,19 @@ def test_a_pack_of_more_pieces_than_memory_should_hold_is_refused(tmp_path, monk
     monkeypatch.setattr("orchestrator.gateway.bodies.MAX_PIECES", 3)
     with pytest.raises(IntegrityError, match="more than 3 pieces"):
         BodyPack(tmp_path / "bodies.pack", write=False)
+
+
+@pytest.mark.parametrize(("name", "bound"), [("MAX_PIECES", 3), ("MAX_BODY_BYTES", 10)])
+def test_a_body_that_no_reader_would_take_is_kept_by_its_digest_and_the_pack_stays_whole(
+    tmp_path, monkeypatch, name, bound
+):
+    monkeypatch.setattr(f"orchestrator.gateway.bodies.{name}", bound)
+    pack = BodyPack(tmp_path / "bodies.pack", write=True)
+    kept = [pack.put(b"piece %d" % number) for number in range(3)]
+    beyond = pack.put(b"longer piece 4")
+    assert pack.put(b"piece 1") == kept[1]
+    pack.close()
+    assert (beyond.pieces, beyond.bytes) == ((), 14)
+    read = BodyPack(tmp_path / "bodies.pack", write=False)
+    assert [read.get(body) for body in kept] == [b"piece 0", b"piece 1", b"piece 2"]
+    read.close()
