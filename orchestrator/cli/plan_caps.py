@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import argparse
 import re
-from typing import TYPE_CHECKING
 
 from orchestrator.core.errors import UsageError
+from orchestrator.pipeline.options import LEVELS, CapLevel
 
-if TYPE_CHECKING:
-    from orchestrator.pipeline.options import CapLevel
-
-LEVELS: tuple[CapLevel, ...] = ("call", "trial", "condition", "run")
 _AMOUNT = re.compile(r"([0-9]{1,9})(?:\.([0-9]{1,6}))?")
 
 

@@ -9,12 +9,11 @@ import os
 import stat
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Literal
 
 from orchestrator.core.errors import DocumentError, EnvironmentMissing, UsageError
 from orchestrator.core.strictjson import parse_json
+from orchestrator.model.usage import Provider
 
-Provider = Literal["anthropic", "openai"]
 PROVIDERS: tuple[Provider, ...] = ("anthropic", "openai")
 VARIABLES: dict[Provider, str] = {"anthropic": "ANTHROPIC_API_KEY", "openai": "OPENAI_API_KEY"}
 MIN_KEY_CHARS = 8

@@ -27,18 +27,12 @@ from tenacity import (
 from orchestrator.core.clock import utc_now_text
 from orchestrator.core.errors import ApprovalRefused, EnvironmentMissing
 from orchestrator.gateway.batches import batches
-from orchestrator.gateway.keys import Provider, ProviderKeys
+from orchestrator.gateway.keys import ProviderKeys
 from orchestrator.gateway.modes import Answer, Call, CannotAnswer, Headers, UpstreamCut
 from orchestrator.model.exchange import UpstreamTry
 from orchestrator.model.permit import Permit
-from orchestrator.model.usage import Api
+from orchestrator.model.usage import PROVIDER_OF
 
-PROVIDER_OF: dict[Api, Provider] = {
-    "messages": "anthropic",
-    "responses": "openai",
-    "chat": "openai",
-    "embeddings": "openai",
-}
 # RFC 9110, 7.6.1 (hop by hop), and what belongs to this connection, to billing or to a browser.
 NOT_PASSED = frozenset(
     {

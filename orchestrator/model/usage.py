@@ -14,6 +14,14 @@ from orchestrator.model.base import Closed, Day, Document, Text
 
 Tokens = int
 Api = Literal["messages", "responses", "chat", "embeddings"]
+Provider = Literal["anthropic", "openai"]
+PROVIDER_OF: dict[Api, Provider] = {
+    "messages": "anthropic",
+    "responses": "openai",
+    "chat": "openai",
+    "embeddings": "openai",
+}
+"""Whose wire format it is, so where its calls go."""
 
 
 class Usage(Closed):

@@ -5,11 +5,14 @@ Pure. The caps follow from one figure, the most that the run may spend, so that 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from orchestrator.agents.registry import speech_of
+from orchestrator.agents.speech import Speech
 from orchestrator.core.errors import UsageError
 from orchestrator.model.approval import Upstream
 from orchestrator.model.gateway import LivePin
-from orchestrator.model.usage import Caps
+from orchestrator.model.usage import PROVIDER_OF, Caps
 from orchestrator.pipeline.options import PlanRequest
 
 # A trial may use so many times its even share: long trials are not cut before short ones are done.
@@ -58,6 +61,48 @@ def check_live(request: PlanRequest) -> None:
         )
 
 
+def check_speeches(request: PlanRequest, speeches: Mapping[str, Speech]) -> None:
+    """Refuses agents whose calls the model of the request could not answer.
+
+    Args:
+        request: what is asked for.
+        speeches: how a model speaks to each agent that asks one, by the agent's name.
+
+    Raises:
+        UsageError: two agents that are spoken to in different ways under one scripted model id; or a real
+            model whose provider does not speak an agent's wire format, or has no price for it.
+    """
+    if request.live is None:
+        _check_one_tongue(speeches)
+        return
+    price = request.live.prices.find(request.model or "")
+    for name, speech in speeches.items():
+        if PROVIDER_OF[speech.api] != request.live.provider:
+            raise UsageError(
+                "agent-of-another-provider",
+                f"expected agents that ask {request.live.provider}, found that {name} speaks {speech.api}, which goes to {PROVIDER_OF[speech.api]}",
+                hint=f"use --provider {PROVIDER_OF[speech.api]} with a model of it, or another agent",
+            )
+        if price is not None and speech.api not in price.apis:
+            raise UsageError(
+                "model-has-no-price",
+                f"expected a price of {price.model} for {speech.api}, which {name} speaks, found one for {', '.join(price.apis)}",
+                hint="add the wire format to the file of --prices if the model speaks it, or use another agent",
+            )
+
+
+def _check_one_tongue(speeches: Mapping[str, Speech]) -> None:
+    first: dict[str, str] = {}
+    for name, speech in speeches.items():
+        other = first.setdefault(speech.model, name)
+        if speeches[other] != speech:
+            raise UsageError(
+                "model-id-taken",
+                f"expected one way to speak to agents under the scripted model {speech.model}, found that {other} and {name} differ in wire format, tool or farewell",
+                hint="give the described agent a model id of its own, or plan the two apart",
+            )
+
+
 def live_pin(request: PlanRequest, *, tasks: int, conditions: int) -> LivePin:
     """Returns the live part of a plan.
 
@@ -82,9 +127,15 @@ def live_pin(request: PlanRequest, *, tasks: int, conditions: int) -> LivePin:
         caps=even_caps(
             live.max_usd_micros,
             conditions=conditions,
-            trials_each=tasks * request.epochs * len(request.agents),
+            trials_each=tasks * request.epochs * len(agents_of(request)),
         ),
     )
+
+
+def agents_of(request: PlanRequest) -> tuple[str, ...]:
+    """Returns the names of the agents that a request comes to, each once."""
+    described = (command.agent for command in request.commands)
+    return (*dict.fromkeys(request.agents), *described)
 
 
 def even_caps(run_usd_micros: int, *, conditions: int, trials_each: int) -> Caps:

@@ -21,6 +21,8 @@ class LiveRequest:
 
 
 CapLevel = Literal["call", "trial", "condition", "run"]
+# From the innermost to the one around all others.
+LEVELS: tuple[CapLevel, ...] = ("call", "trial", "condition", "run")
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,7 +28,7 @@ from orchestrator.model.plan import (
     setting_of,
 )
 from orchestrator.model.symmetry import ArmSetting, inequality, unequal_budgets
-from orchestrator.pipeline.liveplan import check_live, live_pin
+from orchestrator.pipeline.liveplan import check_live, check_speeches, live_pin
 from orchestrator.pipeline.memory import check_pins
 from orchestrator.pipeline.options import PlanRequest
 from orchestrator.pipeline.parity import parity_of
@@ -143,6 +143,7 @@ def choose(request: PlanRequest, *, fixtures: Path, images: Path) -> Chosen:
     """
     agents = _agents(request, images)
     check_live(request)
+    check_speeches(request, speeches_of(agents))
     conditions = _conditions(request, fixtures)
     tasks = _tasks(request, fixtures)
     curated = any(condition.adapter in SERVES_FILE for condition in conditions)
@@ -261,28 +262,30 @@ def _agents(request: PlanRequest, images: Path) -> tuple[AgentPin, ...]:
                 identity=identity,
             )
         )
-    return (*pins, *(_described(command, images) for command in request.commands))
+    return (*pins, *(_described(command, request, images) for command in request.commands))
 
 
-def _described(command: CommandAgent, images: Path) -> AgentPin:
+def _described(command: CommandAgent, request: PlanRequest, images: Path) -> AgentPin:
     """Returns the pin of an agent that a file describes.
 
     Raises:
-        UsageError: it takes the name of an agent of ours.
+        UsageError: it takes the name of an agent of ours, or of another described one.
         EnvironmentMissing: it names a layer that has no recipe.
     """
-    if command.agent in AGENTS:
+    names = [other.agent for other in request.commands]
+    if command.agent in AGENTS or names.count(command.agent) > 1:
         raise UsageError(
             "agent-name-taken",
-            f"expected a name of its own for the described agent, found {command.agent}",
+            f"expected a name of its own for each described agent, found {command.agent} again",
             hint="choose another name in its file",
         )
     identity = identity_of(images, command.layer) if command.layer else None
     return AgentPin(
         name=command.agent,
-        kind="scripted_model",
+        kind="scripted_model" if request.live is None else "live_model",
         program_sha256=command.digest_sha256(),
-        model=command.model,
+        model=command.model if request.live is None else request.model,
+        reasoning_effort=None if request.live is None else request.reasoning_effort,
         identity=identity,
         command=command,
     )

@@ -16,7 +16,7 @@ from orchestrator.agents.chat import CHAT_AGENT
 from orchestrator.agents.registry import speech_of, speeches_of
 from orchestrator.agents.speech import Speech
 from orchestrator.attest import layout
-from orchestrator.core.errors import BudgetExhausted, IntegrityError
+from orchestrator.core.errors import BudgetExhausted, IntegrityError, UsageError
 from orchestrator.core.files import read_confined
 from orchestrator.core.places import local_home
 from orchestrator.gateway.process import GatewayProcess
@@ -33,7 +33,7 @@ from orchestrator.model.plan import Plan
 from orchestrator.model.script import Scenario, Script, ScriptedCall, ScriptedTurn, Wanted
 from orchestrator.model.usage import Caps, PriceTable
 from orchestrator.pipeline.livebook import keep_book
-from orchestrator.pipeline.options import CapLevel
+from orchestrator.pipeline.options import LEVELS, CapLevel
 from orchestrator.sources.loader import LoadedTask
 
 SCRIPTED_MODEL = "scripted-1"
@@ -139,19 +139,40 @@ def gateway_pin(
 
 
 def with_caps(pin: AnyPin, caps: tuple[tuple[CapLevel, int], ...]) -> AnyPin:
-    """Returns the gateway's part of a plan with other caps where some are asked for."""
+    """Returns the gateway's part of a plan with other caps where some are asked for.
+
+    Raises:
+        UsageError: a cap that lets nothing through, or one that promises more than a cap around it.
+    """
     named = {f"per_{level}_usd_micros": usd_micros for level, usd_micros in caps}
-    return pin.model_copy(update={"caps": pin.caps.model_copy(update=named)})
+    found = pin.caps.model_copy(update=named)
+    for level, usd_micros in caps:
+        around = LEVELS[LEVELS.index(level) + 1 :]
+        outer = next((n for n in around if cap_of(found, n) < usd_micros), None)
+        if usd_micros < 1 or outer is not None:
+            room = (
+                f"at most {cap_of(found, outer)}, the cap per {outer}" if outer else "more than 0"
+            )
+            raise UsageError(
+                "cap-does-not-nest",
+                f"expected a cap per {level} of {room}, found {usd_micros} micro-USD",
+                hint="lower it, or raise the caps around it: call, trial, condition, run",
+            )
+    return pin.model_copy(update={"caps": found})
+
+
+def cap_of(caps: Caps, level: CapLevel) -> int:
+    """Returns the cap of a level, in micro-USD."""
+    found: int = getattr(caps, f"per_{level}_usd_micros")
+    return found
 
 
 def caps_of(pin: AnyGatewayPin, by_itself: Caps) -> tuple[tuple[CapLevel, int], ...]:
     """Returns the caps that a plan was asked for: those that its gateway would not have by itself."""
-    levels: tuple[CapLevel, ...] = ("call", "trial", "condition", "run")
-    found = ((level, getattr(pin.caps, f"per_{level}_usd_micros")) for level in levels)
     return tuple(
-        (level, usd_micros)
-        for level, usd_micros in found
-        if usd_micros != getattr(by_itself, f"per_{level}_usd_micros")
+        (level, cap_of(pin.caps, level))
+        for level in LEVELS
+        if cap_of(pin.caps, level) != cap_of(by_itself, level)
     )
 
 

@@ -10,10 +10,11 @@ from orchestrator.attest import layout
 from orchestrator.audit.trust import Trust
 from orchestrator.audit.verify import verify_bundle
 from orchestrator.audit.view import FolderView
-from orchestrator.cli.plan_caps import LEVELS, caps_from
+from orchestrator.cli.plan_caps import caps_from
 from orchestrator.core.errors import UsageError
 from orchestrator.model.report import RunReport
 from orchestrator.pipeline.fits import request_of
+from orchestrator.pipeline.options import LEVELS
 from tests.evidence.conftest import NOW
 from tests.played_chat import CHAT, record_chat_run
 from tests.recorded import make_plan, seal
