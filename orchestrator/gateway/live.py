@@ -126,10 +126,10 @@ class LiveMode:
             key = self._keys.header(provider)
             url = httpx2.URL(self._origins[provider] + call.target)
         except EnvironmentMissing as error:
-            raise CannotAnswer("refused_policy", error.message, status=400) from error
+            raise CannotAnswer("not_permitted", error.message, status=400) from error
         except (KeyError, httpx2.InvalidURL) as error:
             reason = f"the permit names no origin for {provider}, or the address is invalid"
-            raise CannotAnswer("refused_policy", reason, status=400) from error
+            raise CannotAnswer("not_permitted", reason, status=400) from error
         tries: list[UpstreamTry] = []
         headers = [*passed(call.headers), (b"accept-encoding", b"identity"), key]
         response = await self._seek(url, headers, call.raw, tries)
@@ -159,7 +159,7 @@ class LiveMode:
             return await retrying(self._once, url, headers, body, tries)
         except ApprovalRefused as error:
             raise CannotAnswer(
-                "refused_policy", error.message, status=400, tries=tuple(tries)
+                "not_permitted", error.message, status=400, tries=tuple(tries)
             ) from error
         except _Busy as error:
             reason = f"the provider stayed busy for {len(tries)} tries"

@@ -48,7 +48,13 @@ class CannotAnswer(Exception):
 
     def __init__(
         self,
-        outcome: Literal["cassette_miss", "upstream_unreachable", "upstream_cut", "refused_policy"],
+        outcome: Literal[
+            "cassette_miss",
+            "upstream_unreachable",
+            "upstream_cut",
+            "not_permitted",
+            "refused_policy",
+        ],
         reason: str,
         *,
         status: int,

@@ -20,6 +20,7 @@ Outcome = Literal[
     "upstream_cut",
     "upstream_refused",
     "upstream_unreachable",
+    "not_permitted",
     "refused_request",
     "refused_token",
     "refused_route",

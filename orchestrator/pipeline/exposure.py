@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from orchestrator.pipeline.stages import Bench
 
 # What a provider answers for reasons of its own; other errors are about the request, so the agent's affair.
-NOT_THE_AGENTS = frozenset({401, 403, 404, 408, 409, 425, 429})
-LOST = frozenset({"upstream_cut", "upstream_unreachable"})
+NOT_THE_AGENTS = frozenset({401, 402, 403, 404, 408, 409, 425, 429})
+LOST = frozenset({"not_permitted", "upstream_cut", "upstream_unreachable"})
 
 
 def agent_calls(folder: Path, trial: str, attempt: int) -> tuple[RecordedCall, ...]:

@@ -21,6 +21,7 @@ from orchestrator.gateway.keys import ProviderKeys
 from orchestrator.gateway.live import LiveMode
 from orchestrator.gateway.modes import CannotAnswer
 from orchestrator.model.permit import Permit
+from orchestrator.pipeline.exposure import was_unavailable
 from tests.unit.gateway.support import PLAN_SHA256, chat, mint_permit, post
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -117,6 +118,19 @@ def test_calls_go_nowhere_but_to_the_origins_of_the_permit(make_live, provider):
     headers = {"host": provider.origin[7:], "x-forwarded-host": provider.origin[7:]}
     assert post(opened, "/v1/messages", body, headers=headers)[0] == 503
     assert provider.seen == []
+
+
+def test_a_permit_whose_time_ends_during_the_run_is_told_apart_from_what_a_client_does(
+    live, provider, monkeypatch
+):
+    opened = live.open()
+    monkeypatch.setattr("orchestrator.gateway.live.utc_now_text", lambda: "9999-12-31T23:59:59Z")
+    body = {"model": "model-1", "messages": [], "max_tokens": 5}
+    assert post(opened, "/v1/messages", body)[0] == 400
+    live.close_trial()
+    (exchange,) = live.exchanges()
+    assert (exchange.outcome, exchange.cost.usd_micros) == ("not_permitted", 0)
+    assert (was_unavailable(exchange), provider.seen) == (True, [])
 
 
 def test_a_redirect_is_handed_to_the_client_and_not_followed(live, provider):
