@@ -21,6 +21,7 @@ from orchestrator.core.gittree import FileEntry
 from orchestrator.core.places import cache_root, fixtures_root
 from orchestrator.gateway.recorded import calls_of
 from orchestrator.model.plan import ImagePin, Plan, TaskPin
+from orchestrator.pipeline.exposure import agent_calls
 from orchestrator.pipeline.imaging import layer_of_agent, shared_images
 from orchestrator.pipeline.options import PlanRequest
 from orchestrator.pipeline.setup import make_plan
@@ -127,7 +128,8 @@ def seen(plan: Plan, where: TaskPin, agent: str, *, profile: bool) -> tuple[list
                 argv = ("sh", "-c", _PLANT, "plant", json.dumps(planted()), *launch.argv)
                 outcome = workspace.act(dataclasses.replace(launch, argv=argv))
                 gateway.close_trial("t")
-        calls = calls_of(Path(name) / "gateway", "t", 1, role="agent")
+        record = Path(name) / "gateway"
+        calls = tuple(calls_of(record, agent_calls(record, "t", 1)))
     if not calls:
         print(outcome.output[-600:].decode("utf-8", "replace"))
     bodies = [json.dumps(call.body) for call in calls]

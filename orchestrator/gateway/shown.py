@@ -7,7 +7,7 @@ they must stand, whole and in exactly one string, in every main call.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from orchestrator.core.canonical import sha256_hex
@@ -144,7 +144,7 @@ class _Course:
         return prompted and any(sign in last for sign in COMPACTION)
 
 
-def prove(calls: Sequence[RecordedCall], expected: Expected) -> InjectionProof:
+def prove(calls: Iterable[RecordedCall], expected: Expected) -> InjectionProof:
     """Returns the finding for the agent's calls of one attempt.
 
     Args:

@@ -16,7 +16,7 @@ from orchestrator.agents.transcripts.reading import transcript_of
 from orchestrator.core.clock import monotonic_ms
 from orchestrator.core.errors import UsageError
 from orchestrator.core.places import cache_root, fixtures_root
-from orchestrator.gateway.recorded import exchanges_of
+from orchestrator.gateway.recorded import admitted, calls_of, exchanges_of
 from orchestrator.gateway.shown import Expected, prove
 from orchestrator.memory.compile import CLOSE, OPEN, join_prompt
 from orchestrator.model.agentreport import AgentCheck
@@ -26,7 +26,6 @@ from orchestrator.model.proof import InjectionProof
 from orchestrator.model.resources import Resources
 from orchestrator.model.transcript import Transcript
 from orchestrator.pipeline.agentsmoke import TASK, WITH
-from orchestrator.pipeline.exposure import agent_calls
 from orchestrator.pipeline.options import PlanRequest
 from orchestrator.pipeline.setup import make_plan
 from orchestrator.pipeline.traffic import gateway_of
@@ -118,7 +117,7 @@ def _play(plan: Plan, task: LoadedTask, name: str, folder: Path) -> _Played:
     played.refused = tuple(f"{e.method} {e.target}: {e.status}" for e in exchanges if e.ordinal is None)  # fmt: skip
     played.models = tuple(sorted({e.model for e in exchanges if e.model}))
     expected = Expected(TRIAL, 1, WITH, "prompt_prefix", f"{OPEN}{memory}{CLOSE}", task.brief.prompt)  # fmt: skip
-    played.proof = prove(agent_calls(record, TRIAL, 1), expected)
+    played.proof = prove(calls_of(record, admitted(exchanges, role="agent")), expected)
     return played
 
 

@@ -16,7 +16,7 @@ from orchestrator.agents.transcripts.reading import (
 )
 from orchestrator.core.errors import EnvironmentMissing, Inadmissible
 from orchestrator.core.patchtext import added_lines
-from orchestrator.gateway.recorded import RecordedCall, calls_of
+from orchestrator.gateway.recorded import admitted, calls_of, exchanges_of
 from orchestrator.gateway.shown import Expected, prove
 from orchestrator.memory.compile import framed
 from orchestrator.model.exchange import Exchange
@@ -35,9 +35,9 @@ NOT_THE_AGENTS = frozenset({401, 402, 403, 404, 408, 409, 425, 429})
 LOST = frozenset({"not_permitted", "upstream_cut", "upstream_unreachable"})
 
 
-def agent_calls(folder: Path, trial: str, attempt: int) -> tuple[RecordedCall, ...]:
+def agent_calls(folder: Path, trial: str, attempt: int) -> tuple[Exchange, ...]:
     """Returns the agent's admitted calls of an attempt."""
-    return calls_of(folder, trial, attempt, role="agent")
+    return admitted(exchanges_of(folder, trial, attempt), role="agent")
 
 
 def was_unavailable(exchange: Exchange) -> bool:
@@ -49,7 +49,7 @@ def was_unavailable(exchange: Exchange) -> bool:
     )
 
 
-def require_model(calls: tuple[RecordedCall, ...]) -> None:
+def require_model(calls: tuple[Exchange, ...]) -> None:
     """Refuses to grade an agent whose model was taken away: its last call came to nothing.
 
     An error that the agent got over is no matter: its next call was answered.
@@ -57,10 +57,10 @@ def require_model(calls: tuple[RecordedCall, ...]) -> None:
     Raises:
         EnvironmentMissing: the last call was not answered for a reason that the agent has no part in.
     """
-    if not calls or not was_unavailable(calls[-1].exchange):
+    if not calls or not was_unavailable(calls[-1]):
         return
-    last = calls[-1].exchange
-    failed = sum(was_unavailable(call.exchange) for call in calls)
+    last = calls[-1]
+    failed = sum(was_unavailable(call) for call in calls)
     raise EnvironmentMissing(
         "model-unavailable",
         f"expected the model to answer the agent's last call, found {last.outcome} with status {last.status} ({failed} of {len(calls)} calls came to nothing)",
@@ -82,7 +82,7 @@ def look_at_calls(bench: Bench, journal: Journal, injection: Injection) -> None:
         prompt=bench.task.brief.prompt,
         steering=bench.steering,
     )
-    bench.proof = prove(bench.calls, expected)
+    bench.proof = prove(calls_of(bench.record, bench.calls), expected)
     journal.keep("injection-proof", bench.proof.canonical())
 
 

@@ -12,11 +12,11 @@ from orchestrator.agents.own_usage import own_usage
 from orchestrator.agents.registry import driver_of
 from orchestrator.core.canonical import sha256_hex
 from orchestrator.core.errors import Inadmissible, IntegrityError, Misconduct
-from orchestrator.gateway.recorded import RecordedCall
 from orchestrator.memory.compile import final_prompt, injection_of
 from orchestrator.memory.life import live, sessions_sha256
 from orchestrator.memory.tokens import TokenCounter
 from orchestrator.model.condition import Condition
+from orchestrator.model.exchange import Exchange
 from orchestrator.model.gateway import Traffic
 from orchestrator.model.isolation import Isolation, Screening
 from orchestrator.model.memory import Injection, Remembered
@@ -76,7 +76,7 @@ class Bench:
     traffic: Traffic | None = field(default=None)
     record: Path | None = field(default=None)
     steering: tuple[tuple[str, tuple[str, ...]], ...] = ()
-    calls: tuple[RecordedCall, ...] = field(default=())
+    calls: tuple[Exchange, ...] = ()
     proof: InjectionProof | None = field(default=None)
 
     @property

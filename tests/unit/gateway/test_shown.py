@@ -48,7 +48,7 @@ def call(ordinal: int, body: dict[str, Any], *, outcome: str = "answered") -> Re
         first_byte_ms=None,
         total_ms=0,
     )
-    return RecordedCall(exchange, body, b"")
+    return RecordedCall(exchange, body)
 
 
 def chat(*said: tuple[str, str], tools: bool = True) -> dict[str, Any]:

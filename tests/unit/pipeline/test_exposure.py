@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from orchestrator.core.errors import EnvironmentMissing, Inadmissible
-from orchestrator.gateway.recorded import RecordedCall
 from orchestrator.gateway.shown import prove
+from orchestrator.model.exchange import Exchange
 from orchestrator.model.outcome import Outcome, outcome_of_error
 from orchestrator.pipeline.exposure import require_model, require_shown, was_unavailable
 from tests.unit.gateway.test_shown import DONE, GIVEN, call, chat, expected
 
 
-def ended(outcome: str, status: int) -> RecordedCall:
-    made = call(0, chat(GIVEN))
-    update = {"outcome": outcome, "status": status}
-    return replace(made, exchange=made.exchange.model_copy(update=update))
+def ended(outcome: str, status: int) -> Exchange:
+    made = call(0, chat(GIVEN)).exchange
+    return made.model_copy(update={"outcome": outcome, "status": status})
 
 
 @pytest.mark.parametrize(
@@ -41,7 +38,7 @@ def ended(outcome: str, status: int) -> RecordedCall:
 )
 def test_the_class_of_an_ended_call(outcome, status, infrastructure):
     last = ended(outcome, status)
-    assert was_unavailable(last.exchange) is infrastructure
+    assert was_unavailable(last) is infrastructure
     if not infrastructure:
         require_model((last,))
         return
@@ -51,7 +48,7 @@ def test_the_class_of_an_ended_call(outcome, status, infrastructure):
 
 
 def test_an_error_that_the_agent_got_over_is_no_matter():
-    require_model((ended("upstream_refused", 500), call(1, chat(GIVEN, DONE))))
+    require_model((ended("upstream_refused", 500), call(1, chat(GIVEN, DONE)).exchange))
 
 
 def test_an_agent_that_never_asked_is_graded():
