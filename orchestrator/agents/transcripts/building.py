@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from orchestrator.core.errors import DocumentError
 from orchestrator.core.strictjson import parse_json
 from orchestrator.model.transcript import EventKind, Transcript, TranscriptEvent, TranscriptFormat
-from orchestrator.model.usage import Usage
 
 MAX_EVENTS = 5_000
 MAX_TEXT_CHARS = 4_000
@@ -42,11 +41,6 @@ def as_list(value: object) -> list[object]:
 def as_text(value: object) -> str:
     """Returns a string, or the empty one for anything else."""
     return value if isinstance(value, str) else ""
-
-
-def as_count(value: object) -> int:
-    """Returns a whole number from 0, or 0 for anything else."""
-    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else 0
 
 
 def as_exit_code(value: object) -> int | None:
@@ -129,9 +123,8 @@ class Collected:
         version: str | None = None,
         model: str | None = None,
         stop_reason: str | None = None,
-        usage: Usage | None = None,
     ) -> Transcript:
-        """Returns the transcript of what was collected; `broken` lines were no events."""
+        """Returns the transcript of what was collected, without usage; `broken` lines were no events."""
         return Transcript(
             agent=agent,
             format=form,
@@ -143,7 +136,7 @@ class Collected:
             turns=self.turn,
             stop_reason=stop_reason,
             exit_code=exit_code,
-            usage=usage,
+            usage=None,
         )
 
 

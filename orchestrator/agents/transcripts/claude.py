@@ -9,7 +9,6 @@ import json
 
 from orchestrator.agents.transcripts.building import (
     Collected,
-    as_count,
     as_list,
     as_object,
     as_text,
@@ -17,7 +16,6 @@ from orchestrator.agents.transcripts.building import (
     paths_of_command,
 )
 from orchestrator.model.transcript import Transcript
-from orchestrator.model.usage import Usage
 
 _WRITING_TOOLS = frozenset({"Edit", "MultiEdit", "NotebookEdit", "Write"})
 
@@ -27,7 +25,6 @@ def read_claude(agent: str, output: bytes, exit_code: int | None) -> Transcript:
     events, broken = json_lines(output)
     collected = Collected()
     version = model = stop = None
-    usage: Usage | None = None
     last_message = ""
     for event in events:
         kind = event.get("type")
@@ -45,7 +42,6 @@ def read_claude(agent: str, output: bytes, exit_code: int | None) -> Transcript:
             _results(as_object(event.get("message")), collected)
         elif kind == "result":
             stop = as_text(event.get("terminal_reason")) or as_text(event.get("subtype")) or None
-            usage = _usage(as_object(event.get("usage")))
             if event.get("is_error") is True:
                 collected.add("error", as_text(event.get("result")), failed=True)
     return collected.transcript(
@@ -56,7 +52,6 @@ def read_claude(agent: str, output: bytes, exit_code: int | None) -> Transcript:
         broken=broken,
         stop_reason=stop,
         exit_code=exit_code,
-        usage=usage,
     )
 
 
@@ -93,12 +88,3 @@ def _results(message: dict[str, object], collected: Collected) -> None:
                 call_id=as_text(block.get("tool_use_id")),
                 failed=block.get("is_error") is True,
             )
-
-
-def _usage(found: dict[str, object]) -> Usage:
-    return Usage(
-        input=as_count(found.get("input_tokens")),
-        cache_read=as_count(found.get("cache_read_input_tokens")),
-        cache_write=as_count(found.get("cache_creation_input_tokens")),
-        output=as_count(found.get("output_tokens")),
-    )

@@ -1,7 +1,7 @@
 """Reads the events of `codex exec --json`, by type and never by place.
 
 Format: one JSON object a line: `thread.started`, `turn.started`, `item.started` and `item.completed`,
-`turn.completed` with usage, `turn.failed`, `error`. Pure.
+`turn.completed`, `turn.failed`, `error`. Pure.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ import json
 
 from orchestrator.agents.transcripts.building import (
     Collected,
-    as_count,
     as_exit_code,
     as_list,
     as_object,
@@ -20,7 +19,6 @@ from orchestrator.agents.transcripts.building import (
     words_of,
 )
 from orchestrator.model.transcript import Transcript
-from orchestrator.model.usage import Usage
 
 
 def read_codex(agent: str, output: bytes, exit_code: int | None) -> Transcript:
@@ -28,19 +26,18 @@ def read_codex(agent: str, output: bytes, exit_code: int | None) -> Transcript:
     events, broken = json_lines(output)
     collected = Collected()
     stop: str | None = None
-    usage: Usage | None = None
     for event in events:
         kind = as_text(event.get("type"))
         if kind == "item.completed":
             _item(as_object(event.get("item")), collected)
         elif kind == "turn.completed":
-            stop, usage = "completed", _usage(as_object(event.get("usage")))
+            stop = "completed"
         elif kind in {"turn.failed", "error"}:
             stop = "failed" if kind == "turn.failed" else stop
             said = as_object(event.get("error")) or event
             collected.add("error", as_text(said.get("message")), failed=True)
     return collected.transcript(
-        agent, "codex-json", broken=broken, stop_reason=stop, exit_code=exit_code, usage=usage
+        agent, "codex-json", broken=broken, stop_reason=stop, exit_code=exit_code
     )
 
 
@@ -79,13 +76,3 @@ def _inner(command: str) -> str:
     words = words_of(command)
     wrapped = len(words) == 3 and words[1] in {"-c", "-lc"} and words[0].endswith("sh")
     return words[2] if wrapped else command
-
-
-def _usage(found: dict[str, object]) -> Usage:
-    cached = as_count(found.get("cached_input_tokens"))
-    return Usage(
-        input=max(0, as_count(found.get("input_tokens")) - cached),
-        cache_read=cached,
-        output=as_count(found.get("output_tokens")),
-        reasoning=as_count(found.get("reasoning_output_tokens")),
-    )

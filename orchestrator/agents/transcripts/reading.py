@@ -9,6 +9,7 @@ from orchestrator.agents.chat import CHAT_AGENT
 from orchestrator.agents.claude_code import CLAUDE_CODE
 from orchestrator.agents.codex import CODEX
 from orchestrator.agents.mini import MINI
+from orchestrator.agents.own_usage import own_usage
 from orchestrator.agents.transcripts.claude import read_claude
 from orchestrator.agents.transcripts.codex import read_codex
 from orchestrator.agents.transcripts.mini import read_lines, read_mini, read_nothing
@@ -44,10 +45,13 @@ def transcript_of(
 ) -> Transcript:
     """Returns the transcript of an agent's output, by the given format, its own, or line by line.
 
-    An output whose transcript no document may hold is for people: what an agent prints fails no attempt.
+    Its usage is the agent's own figure as the report has it. An output whose transcript no document may
+    hold is for people: what an agent prints fails no attempt.
     """
     try:
-        found = READERS[events or FORMATS.get(agent, "lines")](agent, output, exit_code)
+        read = READERS[events or FORMATS.get(agent, "lines")](agent, output, exit_code)
+        own = own_usage(output)
+        found = read.model_copy(update={"usage": own.usage if own else None})
         if len(found.canonical()) <= MAX_TRANSCRIPT_BYTES:
             return found
     except (DocumentError, ValueError):

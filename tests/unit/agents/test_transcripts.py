@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from orchestrator.agents.mini import MARK
+from orchestrator.agents.own_usage import own_usage
 from orchestrator.agents.transcripts.atif import to_atif
 from orchestrator.agents.transcripts.building import MAX_EVENTS, MAX_TEXT_CHARS, paths_of_command
 from orchestrator.agents.transcripts.reading import FORMATS, metrics_of, transcript_of
@@ -63,6 +64,20 @@ def test_message_call_and_output_of_each_agent_come_to_the_same_form(agent):
     assert found.events[1].paths_read == ("src/a.py",)
     assert (found.events[2].failed, found.events[2].call_id) == (True, found.events[1].call_id)
     assert (found.turns, found.broken, found.stop_reason is None) == (1, 0, False)
+
+
+@pytest.mark.parametrize(
+    ("agent", "event"),
+    [
+        ("codex", {"type": "turn.completed", "usage": {"input_tokens": 9, "cached_input_tokens": 2, "cache_write_input_tokens": 3, "output_tokens": 4}}),
+        ("claude-code", {"type": "result", "usage": {"input_tokens": 1}, "modelUsage": {"m": {"inputTokens": 4, "outputTokens": 2}}}),
+    ],
+)  # fmt: skip
+def test_the_usage_of_a_transcript_is_the_agents_own_figure_of_the_report(agent, event):
+    output = json.dumps(event).encode() + b"\n"
+    own = own_usage(output + output)
+    assert own is not None
+    assert transcript_of(agent, output + output, 0).usage == own.usage
 
 
 def test_usage_classes_stay_disjoint():
