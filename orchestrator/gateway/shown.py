@@ -2,7 +2,8 @@
 
 The task's prompt tells main calls from side ones (titles, sub-agents); a compaction is a call over the
 main conversation that asks for a summary. After an answered compaction the bytes may be gone; before it
-they must stand, whole and in exactly one string, in every main call.
+they must stand, whole and in exactly one string, in every main call. Signs of other memory decide in those
+calls alone: what a side call or a summary says, the model itself has written.
 """
 
 from __future__ import annotations
@@ -38,6 +39,7 @@ COMPACTION = (
     "context checkpoint compaction",
     "summarize the conversation so far",
 )
+MAX_NOTED = 100
 _ROOTS = ("system", "instructions", "messages", "input")
 
 
@@ -155,6 +157,7 @@ def prove(calls: Iterable[RecordedCall], expected: Expected) -> InjectionProof:
     lists: list[tuple[str, ...]] = []
     proven: list[ProvenCall] = []
     foreign: list[Foreign] = []
+    noted: list[Foreign] = []
     for call in calls:
         tools = tools_of(call.body)
         if tools not in lists:
@@ -162,7 +165,8 @@ def prove(calls: Iterable[RecordedCall], expected: Expected) -> InjectionProof:
         kind = course.kind(call, tools)
         made = _proven(call, kind, lists.index(tools), expected.text, compacted=course.compacted)
         proven.append(made)
-        foreign += _foreign(call, made.ordinal, tools, expected)
+        decides = kind == "main" and not course.compacted
+        (foreign if decides else noted).extend(_foreign(call, made.ordinal, tools, expected))
         if kind == "compaction" and call.exchange.outcome == "answered":
             course.compacted = True
     result, detail = _result(proven, foreign, expected.text)
@@ -178,6 +182,7 @@ def prove(calls: Iterable[RecordedCall], expected: Expected) -> InjectionProof:
         tool_lists=tuple(lists),
         calls=tuple(proven),
         foreign=tuple(foreign),
+        noted=tuple(noted[:MAX_NOTED]),
         steering=tuple(path for path, _ in expected.steering),
     )
 

@@ -54,6 +54,8 @@ class InjectionProof(Document):
     which is its own affair. `unprompted`: it asked, and no call carried the task. `lost`: a main call
     lacked the bytes, or had them more than once. `foreign`: there was memory that nobody declared.
     `steering` names the checkout's files that steer agents; a line of one in a request is foreign.
+    Signs in side calls and after a compaction are `noted` and decide nothing: there the model's own
+    words, made of what it was rightly told, stand where the agent's would.
     """
 
     trial: Text
@@ -67,6 +69,7 @@ class InjectionProof(Document):
     tool_lists: tuple[tuple[str, ...], ...]
     calls: tuple[ProvenCall, ...]
     foreign: tuple[Foreign, ...]
+    noted: tuple[Foreign, ...] = ()
     steering: tuple[Text, ...] = ()
 
     @property

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -60,7 +61,11 @@ def expected(text: str = MEMORY, *, servers: bool = False) -> Expected:
     return Expected("t", 1, "curated", "prompt_prefix", text, PROMPT, servers)
 
 
-GIVEN = ("user", MEMORY + PROMPT)
+def framed(text: str) -> str:
+    return text + PROMPT
+
+
+GIVEN = ("user", framed(MEMORY))
 DONE = ("assistant", "Looking.")
 
 
@@ -150,6 +155,31 @@ def test_what_a_tool_printed_is_no_sign_of_memory():
         call(1, chat(("user", PROMPT), DONE, ("tool", MEMORY))),
     ]
     assert prove(seen, expected("")).result == "absent"
+
+
+def test_a_summary_that_cites_memory_or_a_file_is_the_models_own_and_decides_nothing():
+    asked = ("user", "Create a detailed summary of the conversation so far.")
+    line = "Always answer in halves, as the team decided."
+    summary = ("user", f"Summary: by [mem:a1] and AGENTS.md ({line}) returns are in halves.")
+    calls = [call(0, chat(GIVEN)), call(1, chat(GIVEN, DONE, asked)), call(2, chat(summary))]
+    files = (("AGENTS.md", (line,)),)
+    with_memory = replace(expected(), steering=files)
+    assert prove(calls, with_memory).result == "shown"
+    without = replace(expected(""), steering=files)
+    plain = [
+        call(0, chat(("user", PROMPT))),
+        call(1, chat(("user", PROMPT), DONE, asked)),
+        calls[2],
+    ]
+    proof = prove(plain, without)
+    assert (proof.result, {n.sign for n in proof.noted}) == ("absent", {"[mem:", "file AGENTS.md"})
+
+
+def test_what_a_side_call_says_is_noted_and_takes_no_block_from_other_arms():
+    side = call(1, chat(("user", "<memory>\nSub-agent: check [mem:a1]."), tools=False))
+    for text in (MEMORY, ""):
+        proof = prove([call(0, chat(("user", framed(text)))), side], expected(text))
+        assert (proof.holds, proof.foreign, len(proof.noted)) == (True, (), 2)
 
 
 def test_a_tool_server_that_the_arm_does_not_declare_is_foreign():
