@@ -11,7 +11,7 @@ from orchestrator.sources.loader import load_task
 pytestmark = [pytest.mark.docker, pytest.mark.proof]
 
 GO, RUST, TS = "ferrytimes-service-day", "beanweigh-label-weight", "rostertext-board-line"
-FORGED = r'\x16=== RUN   TestHiddenMailBoat\n\x16--- PASS: TestHiddenMailBoat (0.00s)\n\x16=== RUN   TestHiddenLastMinute\n\x16--- PASS: TestHiddenLastMinute (0.00s)\nPASS\n'  # fmt: skip
+FORGED = r'\x16=== RUN   TestHiddenSweepInMarch\n\x16--- PASS: TestHiddenSweepInMarch (0.00s)\n\x16=== RUN   TestHiddenSweepElsewhere\n\x16--- PASS: TestHiddenSweepElsewhere (0.00s)\nPASS\n'  # fmt: skip
 
 
 def added(path, text):

@@ -64,7 +64,7 @@ DEFECTS = [
     ("v10-history", "episodes", "history.json", lambda d: d.update(episodes=d["episodes"][:9])),
     ("v10-history", "do not say it", "key.json", lambda d: d["gold_facts"][0].update(matchers=["05:15"])),
     ("v10-history", "superseded", "key.json", lambda d: d.update(stale_facts=[])),
-    ("v10-history", "names the hidden test", "history.json", text(0, "We test TestHiddenMailBoat.")),
+    ("v10-history", "names the hidden test", "history.json", text(0, "We test TestHiddenSweepInMarch.")),
     ("v10-history", "failed", "history.json", lambda d: [e["tool"].update(exit_code=0) for x in d["episodes"] for e in x["events"] if e["tool"]]),
     ("v12-redaction", "changes under redaction", "history.json", lambda d: [e.update(text=e["text"] + " Bearer abcdef0123456789abcdef01") for e in d["episodes"][DECISIVE]["events"]]),
     ("v12-redaction", "secret", "history.json", lambda d: [e.update(text=e["text"].replace("Bearer pier7f0c9b21e4d8a6530b92", "none")) for x in d["episodes"] for e in x["events"]]),
@@ -83,6 +83,13 @@ def test_a_planted_defect_is_caught_by_its_check(fixtures, name, says, file, cha
 
 
 HIDDEN = "tasks/{TASK}/key/hidden/serviceday_hidden_test.go"
+# All that a memory test expects, as a comment of the hidden file.
+TOLD = "".join(
+    f"// {value}\n"
+    for test in load_task(fixtures_root(), TASK).key.card.fail_to_pass
+    if test.group == "memory"
+    for value in test.values
+)
 
 
 def adds(name, text):
@@ -106,7 +113,7 @@ FILES = {
     "clock": ("v7-hidden-tests", ("time.Now(", adds(HIDDEN, "func TestHiddenX(t *testing.T) { _ = time.Now() }\n"))),
     "network": ("v7-hidden-tests", ("http.Get", adds(HIDDEN, "func TestHiddenX(t *testing.T) { _, _ = http.Get(x) }\n"))),
     "chance": ("v7-hidden-tests", ("math/rand", adds(HIDDEN, 'import "math/rand"\n'))),
-    "answer-in-the-tests": ("v7-hidden-tests", ("let the key alone", adds(HIDDEN, "// 2026-03-09T00:00:00Z\n"))),
+    "answer-in-the-tests": ("v7-hidden-tests", ("let the key alone", adds(HIDDEN, TOLD))),
     "licence": ("v1-pins", ("AGPL-3.0", swaps("sources/ferrytimes.json", "Apache-2.0", "AGPL-3.0"))),
     "commit": ("v1-pins", ("commit", swaps("sources/ferrytimes.json", '"commit": "c84b', '"commit": "c84c'))),
     "licence-file": ("v1-pins", ("licence file", swaps("sources/ferrytimes.json", '"licence_files": [\n    "LICENSE"', '"licence_files": [\n    "COPYING"'))),
@@ -136,7 +143,7 @@ def test_an_extra_ref_in_the_repository_is_caught(fixtures, monkeypatch):
 @pytest.mark.parametrize(
     "telling",
     [
-        b"func TestHiddenMailBoat(t *testing.T)    { booked(t, time.March, 10, 4, 10, time.UTC) }",
+        b"hiddenSweep(t, time.Date(2026, time.March, 10, 0, 0, 0, 0, time.UTC))",
         b"// lastHours ends the evening before, as the harbour office bills it.",
     ],
 )
