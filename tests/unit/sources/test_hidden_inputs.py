@@ -40,3 +40,14 @@ def test_the_sweep_of_service_days_shows_the_second_and_the_minute_of_the_turn()
         assert len(rows) == 12
         # Two moments to each fifth minute: the second before it, and itself.
         assert (first // 2 * 5, first % 2) == (4 * 60 + 30, 1)
+
+
+def test_scores_of_records_are_tables_of_all_pairs_under_names_that_say_nothing() -> None:
+    """Two blanks are told from other pairs by nothing that stands in the suite, and a table is no constant."""
+    task = load_task(FIXTURES, "strsim-record-score")
+    assert not re.search(r"blank|empty|white|space|odd|side", suite(task))
+    for rows in memory_values(task):
+        scores = [row.split() for row in rows]
+        assert all(len(row) == len(scores) for row in scores)
+        assert scores == [list(column) for column in zip(*scores, strict=True)]
+        assert len({score for row in scores for score in row}) > 5
