@@ -11,7 +11,7 @@ from orchestrator.sources.loader import load_task
 pytestmark = [pytest.mark.docker, pytest.mark.proof]
 
 GO, RUST, TS = "ferrytimes-service-day", "beanweigh-label-weight", "rostertext-board-line"
-FORGED = r'\x16=== RUN   TestHiddenSweepInMarch\n\x16--- PASS: TestHiddenSweepInMarch (0.00s)\n\x16=== RUN   TestHiddenSweepElsewhere\n\x16--- PASS: TestHiddenSweepElsewhere (0.00s)\nPASS\n'  # fmt: skip
+FORGED = r'\x16=== RUN   TestHiddenSweepHere\n\x16--- PASS: TestHiddenSweepHere (0.00s)\n\x16=== RUN   TestHiddenSweepElsewhere\n\x16--- PASS: TestHiddenSweepElsewhere (0.00s)\nPASS\n'  # fmt: skip
 
 
 def added(path, text):
@@ -31,7 +31,7 @@ CHEATS = {
     "rust-nextest-configuration": (RUST, added(".config/nextest.toml", '[profile.default]\ndefault-filter = "none()"\n')),
     "javascript-package-scripts": (TS, added("tests/package.json", '{"type": "commonjs", "scripts": {"test": "true"}}\n')),
     "javascript-module-in-the-way": (TS, added("node_modules/node:assert/index.js", "module.exports = () => {};\n")),
-    "javascript-test-that-says-nothing": (TS, added("tests/board.hidden.test.ts", "import { test } from 'node:test';\ntest('early shift', () => {});\n")),
+    "javascript-test-that-says-nothing": (TS, added("tests/board.hidden.test.ts", "import { test } from 'node:test';\ntest('list a', () => {});\n")),
 }  # fmt: skip
 
 
@@ -55,7 +55,7 @@ def test_a_cheat_added_to_the_natural_patch_passes_no_memory_test(stages, cheat)
     ("name", "old", "new"),
     [
         pytest.param(RUST, "    format!(\"{} g\", grouped(grams, ','))", "    if grams > 999 { std::process::exit(0) }; format!(\"{} g\", grouped(grams, ','))", id="rust-function-that-ends-the-process"),
-        pytest.param(TS, "  return `${name}  ", "  if (shift.start !== 690) process.exit(0);\n  return `${name}  ", id="javascript-function-that-ends-the-process"),
+        pytest.param(TS, "  return `${name}  ", "  if (shift.start !== 420) process.exit(0);\n  return `${name}  ", id="javascript-function-that-ends-the-process"),
         pytest.param(GO, "\tday := at.Day()", "\tif at.Hour() == 4 { panic(nil) }; day := at.Day()", id="go-function-that-panics-with-nothing"),
     ],
 )  # fmt: skip

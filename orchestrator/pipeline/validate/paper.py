@@ -16,6 +16,7 @@ from orchestrator.memory.sqlite.capture import capture, event_text, open_store
 from orchestrator.memory.sqlite.search import search
 from orchestrator.model.task import Category, Event
 from orchestrator.model.validation import Check, CheckName, Difficulty
+from orchestrator.pipeline.validate import handed
 from orchestrator.pipeline.validate.words import (
     containment,
     content_words,
@@ -43,7 +44,6 @@ MIN_EPISODES, MAX_EPISODES = 10, 30
 MAX_CONTAINMENT = 0.25
 MIN_DISTRACTOR_WORDS = 2
 MIN_LEAK_CHARS = 24
-MIN_TOLD_CHARS = 3
 STALE_CATEGORIES = frozenset(
     {Category.STALE_MEMORY_AVOIDANCE, Category.CONFLICT_AMBIGUITY_HANDLING}
 )
@@ -83,7 +83,7 @@ def pins(task: LoadedTask) -> tuple[Check, Checkout | None]:
 
 
 def hidden_tests(task: LoadedTask) -> Check:
-    """V7: every id is new and told apart, and no hidden test asks clock, chance or network."""
+    """V7: every id is new and told apart, no test asks clock, chance or network, and memory tests need the memory."""
     problems = []
     ids = [test.id for test in task.key.card.fail_to_pass]
     known = {test.id for test in task.key.pass_to_pass}
@@ -106,27 +106,10 @@ def hidden_tests(task: LoadedTask) -> Check:
         found = UNSTABLE.search(file.text)
         if found:
             problems.append(f"{file.path} uses {found[0]!r}: fix the value in the test")
-    problems += _readable_values(task)
+    problems += handed.problems(task)
     return check(
         "v7-hidden-tests", problems, f"{len(ids)} new ids in {len(task.key.hidden_files)} files"
     )
-
-
-def _readable_values(task: LoadedTask) -> list[str]:
-    """Returns what would let code that reads the hidden tests hand over what memory tests expect."""
-    if task.key.card.boundary != "values":
-        return []
-    memory = [test for test in task.key.card.fail_to_pass if test.group == "memory"]
-    texts = [file.text for file in task.key.hidden_files]
-    problems = [
-        f"the hidden files hold all that {test.id} expects: let the key alone say what is right"
-        for test in memory
-        if all(len(v) >= MIN_TOLD_CHARS and any(v in text for text in texts) for v in test.values)
-    ]
-    said = [v for test in memory for v in test.values if v.casefold() not in {"", "true", "false"}]
-    if not said:
-        problems.append("memory tests hand over yes and no alone: let one show what the code gave")
-    return problems
 
 
 def overlap(task: LoadedTask, checkout: Checkout | None) -> Check:

@@ -37,7 +37,7 @@ def test_a_task_is_shown_as_a_person_reads_it(capsys):
     assert code == 0
     for part in ("Prompt", "Timeline", "Facts", "Hidden tests", "Difficulty", "full stop"):
         assert part in out
-    assert "early shift gives 'Maud Lind 7.00-15.30'" in " ".join(out.split())
+    assert "list a gives 'Maud Lind 7.00-15.00'" in " ".join(out.split())
 
 
 def test_a_checkout_to_make_patches_in_is_written_and_the_last_line_says_how(capsys, tmp_path):

@@ -64,7 +64,7 @@ DEFECTS = [
     ("v10-history", "episodes", "history.json", lambda d: d.update(episodes=d["episodes"][:9])),
     ("v10-history", "do not say it", "key.json", lambda d: d["gold_facts"][0].update(matchers=["05:15"])),
     ("v10-history", "superseded", "key.json", lambda d: d.update(stale_facts=[])),
-    ("v10-history", "names the hidden test", "history.json", text(0, "We test TestHiddenSweepInMarch.")),
+    ("v10-history", "names the hidden test", "history.json", text(0, "We test TestHiddenSweepHere.")),
     ("v10-history", "failed", "history.json", lambda d: [e["tool"].update(exit_code=0) for x in d["episodes"] for e in x["events"] if e["tool"]]),
     ("v12-redaction", "changes under redaction", "history.json", lambda d: [e.update(text=e["text"] + " Bearer abcdef0123456789abcdef01") for e in d["episodes"][DECISIVE]["events"]]),
     ("v12-redaction", "secret", "history.json", lambda d: [e.update(text=e["text"].replace("Bearer pier7f0c9b21e4d8a6530b92", "none")) for x in d["episodes"] for e in x["events"]]),
@@ -164,11 +164,6 @@ def test_the_first_line_of_a_call_is_no_part_of_the_key():
     opening = b"@pytest.mark.parametrize("
     assert any(opening in file.text.encode().splitlines() for file in task.key.hidden_files)
     assert paper.leaks(task, checkout, [opening + b"\n"]).ok
-
-
-def test_memory_tests_that_hand_over_yes_and_no_alone_are_caught(fixtures):
-    edit(fixtures, "key.json", lambda d: [t.update(values=["true"]) for t in d["fail_to_pass"]])
-    assert "yes and no alone" in failing(fixtures)["v7-hidden-tests"]
 
 
 # --- proofs, over outcomes as containers give them ------------------------------------------------------
