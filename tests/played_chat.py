@@ -118,7 +118,8 @@ def record_chat_run(results: Path, request: PlanRequest = CHAT, *, exaggerates: 
     tasks = tuple(load_task(fixtures_root(), pin.digests.id) for pin in plan.tasks)
     run = Run.create(results, plan, engine="played", workers=1)
     with gateway_of(plan, run.folder, tasks) as gateway:
-        made = benches(plan, ChattingSandbox(exaggerates), gateway)
+        record = run.folder / "gateway"
+        made = benches(plan, ChattingSandbox(exaggerates), gateway, record=record)
         run.execute(made, workers=1, progress=lambda _: None)
     run.close()
     write_reports(run.folder)

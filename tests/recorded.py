@@ -209,6 +209,7 @@ def benches(
     sandbox: PlayedSandbox,
     gateway: ModelGateway | None = None,
     adapters: Mapping[str, Callable[[], MemoryAdapter]] | None = None,
+    record: Path | None = None,
 ) -> Callable[[Trial], Bench]:
     """Returns what makes the bench of each trial over played containers."""
     tasks = {name: load_task(fixtures_root(), name) for name in _task_names()}
@@ -227,6 +228,7 @@ def benches(
             counter=counter,
             guard=guard,
             gateway=gateway,
+            record=record,
         )
 
     return bench

@@ -16,7 +16,7 @@ from orchestrator.audit.opening import Opened
 from orchestrator.audit.recheck import Found
 from orchestrator.core.errors import IntegrityError, MemtrialError, Negative
 from orchestrator.core.words import counted
-from orchestrator.gateway.accounts import BODIES_FILE, Accounts, Charge, read_accounts
+from orchestrator.gateway.accounts import BODIES_FILE, Accounts, read_accounts
 from orchestrator.gateway.bodies import PackReader
 from orchestrator.gateway.meter import bound_usd_micros, cost_of
 from orchestrator.gateway.reading import AnswerReader
@@ -24,7 +24,7 @@ from orchestrator.gateway.tally import NO_COST, AttemptTally
 from orchestrator.gateway.wire import RequestRefused, plain_body, read_request
 from orchestrator.ledger.blobs import BlobWithheld
 from orchestrator.ledger.history import AttemptRecord
-from orchestrator.model.exchange import Body, Cost, Exchange, Header, Lookup
+from orchestrator.model.exchange import Body, Cost, Exchange, Header, Lookup, Reserved, Settled
 from orchestrator.model.gateway import Bounds, Divergence, Traffic
 from orchestrator.model.plan import Trial
 from orchestrator.model.record import Stage
@@ -51,7 +51,7 @@ def check_spending(opened: Opened, dossier: Dossier) -> tuple[Spent, Found]:
         IntegrityError: records are missing, broken, or not of this plan.
     """
     accounts = read_accounts(opened.files.optional)
-    pin, kept = dossier.plan.gateway, list(_attempts(dossier))
+    pin, kept = dossier.plan.gateway, list(attempts_of(dossier))
     if pin is None:
         if any(name.startswith("gateway/") for name in opened.files.names()):
             raise _mixed_up("no gateway's record in a run whose plan has none")
@@ -61,7 +61,7 @@ def check_spending(opened: Opened, dossier: Dossier) -> tuple[Spent, Found]:
             raise _mixed_up("the gateway's record of the attempts that ran under it")
         return Spent(None), Found(0, "no gateway has run")
     _check_plan(accounts, dossier)
-    _check_caps(accounts.charges, pin.caps)
+    _check_caps(accounts.book, pin.caps)
     withheld = _check_exchanges(opened, accounts, pin.prices)
     lost = sum(spent.unrecorded for spent in accounts.spending.values())
     for trial, attempt in kept:
@@ -73,7 +73,7 @@ def check_spending(opened: Opened, dossier: Dossier) -> tuple[Spent, Found]:
     return Spent(accounts), Found(len(accounts.charges), "; ".join(said), not withheld)
 
 
-def _attempts(dossier: Dossier) -> Iterator[tuple[Trial, AttemptRecord]]:
+def attempts_of(dossier: Dossier) -> Iterator[tuple[Trial, AttemptRecord]]:
     """Yields every attempt that recorded how its agent ended."""
     for trial in dossier.plan.trials:
         for attempt in dossier.run.trial(trial.key).attempts:
@@ -90,24 +90,24 @@ def _check_plan(accounts: Accounts, dossier: Dossier) -> None:
             raise _mixed_up(f"call {said.call} charged to a trial of the plan and its condition")
 
 
-def _check_caps(charges: tuple[Charge, ...], caps: Caps) -> None:
-    """Replays the book at its dearest: no reservation may have passed a cap, whatever settled before it.
+def _check_caps(book: tuple[Reserved | Settled, ...], caps: Caps) -> None:
+    """Replays the book line by line, as the gateway wrote it: no reservation may have passed a cap when it was made.
 
-    The book's lines of other calls lie between; sums of what was settled are a lower bound of what was
-    committed then, so a reservation that passes a cap against them passed it for certain.
+    Until a call is settled its whole reservation counts, so calls that were open together are added up.
     """
-    spent: dict[tuple[str, str], int] = defaultdict(int)
-    for charge in charges:
-        said = charge.reserved
-        scopes = (
-            ("trial", said.trial, caps.per_trial_usd_micros),
-            ("condition", said.condition, caps.per_condition_usd_micros),
-            ("run", "", caps.per_run_usd_micros),
-        )
+    committed: dict[tuple[str, str], int] = defaultdict(int)
+    reserved: dict[int, Reserved] = {}
+    for line in book:
+        if isinstance(line, Settled):
+            was = reserved.pop(line.call)
+            for scope, name, _ in _scopes(was, caps):
+                committed[scope, name] += line.usd_micros - was.usd_micros
+            continue
+        said = reserved[line.call] = line
         over = said.usd_micros > caps.per_call_usd_micros
-        for scope, name, cap in scopes:
-            over = over or spent[scope, name] + said.usd_micros > cap
-            spent[scope, name] += min(charge.cost.usd_micros, said.usd_micros)
+        for scope, name, cap in _scopes(said, caps):
+            committed[scope, name] += said.usd_micros
+            over = over or committed[scope, name] > cap
         if over:
             raise Negative(
                 "cap-passed",
@@ -116,13 +116,21 @@ def _check_caps(charges: tuple[Charge, ...], caps: Caps) -> None:
             )
 
 
+def _scopes(said: Reserved, caps: Caps) -> tuple[tuple[str, str, int], ...]:
+    return (
+        ("trial", said.trial, caps.per_trial_usd_micros),
+        ("condition", said.condition, caps.per_condition_usd_micros),
+        ("run", "", caps.per_run_usd_micros),
+    )
+
+
 def _check_exchanges(opened: Opened, accounts: Accounts, prices: PriceTable) -> int:
     """Recomputes reservation, usage and cost of every admitted call; returns how many bodies are withheld."""
     pack_data = opened.files.optional(BODIES_FILE)
     pack = PackReader(io.BytesIO(pack_data or b""), BODIES_FILE)
     withheld = 0
     for exchange in accounts.exchanges():
-        bodies = [_body(pack, exchange.request), _body(pack, exchange.response)]
+        bodies = [body_of(pack, exchange.request), body_of(pack, exchange.response)]
         withheld += bodies.count(None)
         if exchange.ordinal is not None:
             _check_call(exchange, bodies[0], bodies[1], prices)
@@ -131,7 +139,8 @@ def _check_exchanges(opened: Opened, accounts: Accounts, prices: PriceTable) -> 
     return withheld
 
 
-def _body(pack: PackReader, body: Body) -> bytes | None:
+def body_of(pack: PackReader, body: Body) -> bytes | None:
+    """Returns recorded bytes; None where they were withheld."""
     return None if body.bytes and not body.pieces else pack.get(body)
 
 

@@ -18,6 +18,7 @@ from orchestrator.audit.opening import Opened
 from orchestrator.audit.recheck import Found
 from orchestrator.audit.regrade import regrade_all
 from orchestrator.audit.replan import TAKEN_AS_GIVEN, rebuild
+from orchestrator.audit.reprove import check_injections
 from orchestrator.audit.respend import Spent, check_spending
 from orchestrator.audit.sigstore import check_sigstore
 from orchestrator.audit.trust import Trust
@@ -39,6 +40,7 @@ _INNER = (
     "verdicts",
     "memory",
     "spending",
+    "injections",
     "statements",
     "approval",
     "report",
@@ -200,6 +202,7 @@ def _inner(opened: Opened, trust: Trust, book: _Book) -> Dossier | None:
     book.check("verdicts", dossier, lambda d: _verdicts(opened, d))
     book.check("memory", dossier, lambda d: check_memory(opened, d))
     spent = _spending(opened, dossier, book)
+    book.check("injections", spent, lambda s: _injections(opened, dossier, s))
     both = _Composed(opened, dossier, spent) if dossier is not None and spent is not None else None
     book.check("statements", both, lambda c: recheck.check_statements(opened, c.value))
     book.check("approval", both, lambda c: check_approval(opened, c.dossier, c.accounts))
@@ -216,6 +219,10 @@ def _spending(opened: Opened, dossier: Dossier | None, book: _Book) -> Spent | N
         book.check("spending", None, _never)
         return None
     return book.value("spending", lambda: check_spending(opened, dossier))
+
+
+def _injections(opened: Opened, dossier: Dossier | None, spent: Spent) -> Found:
+    return Found(0) if dossier is None else check_injections(opened, dossier, spent)
 
 
 class _Composed:

@@ -65,9 +65,12 @@ class Charge:
 
 @dataclass(frozen=True)
 class Accounts:
-    """Both records, read. `traffic` holds each line's digest; torn bytes stand behind the last line."""
+    """Both records, read. `book` is the spend book line by line, in its own order; `traffic` holds each line's
+    digest; torn bytes stand behind the last line.
+    """
 
     charges: tuple[Charge, ...]
+    book: tuple[Reserved | Settled, ...]
     traffic: tuple[tuple[str, Exchange | Lookup], ...]
     torn_bytes: int
 
@@ -124,6 +127,7 @@ def read_accounts(read: Callable[[str], bytes | None]) -> Accounts | None:
     digests = [line.prev_sha256 for line in record.lines[1:]] + [record.head_sha256]
     return Accounts(
         charges=_charges(book.lines),
+        book=tuple(line.body for line in book.lines),
         traffic=tuple(
             (digest, line.body) for digest, line in zip(digests, record.lines, strict=False)
         ),

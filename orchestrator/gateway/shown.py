@@ -39,6 +39,7 @@ COMPACTION = (
     "context checkpoint compaction",
     "summarize the conversation so far",
 )
+FILE_SIGN = "file "
 MAX_NOTED = 100
 _ROOTS = ("system", "instructions", "messages", "input")
 
@@ -221,7 +222,7 @@ def _foreign(
             if sign in rest
         )
         yield from (
-            Foreign(ordinal=ordinal, pointer=pointer, sign=f"file {path}")
+            Foreign(ordinal=ordinal, pointer=pointer, sign=f"{FILE_SIGN}{path}")
             for path, lines in expected.steering
             if any(line in rest for line in lines)
         )

@@ -131,8 +131,17 @@ def flatter_agent(entries: Lines, blobs: BlobStore) -> None:
             entry["body"]["document_sha256"] = blobs.put(canonical_bytes(sealed))
 
 
+def turn_proof(entries: Lines, blobs: BlobStore) -> None:
+    """The proof of an attempt says the opposite of what it said."""
+    artifact = next(a for a in _act(entries)["artifacts"] if a["name"] == "injection-proof")
+    proof = json.loads(blobs.get(artifact["sha256"]))
+    proof["result"] = "absent" if proof["result"] == "shown" else "shown"
+    data = canonical_bytes(proof)
+    artifact |= {"sha256": blobs.put(data), "bytes": len(data)}
+
+
 SPENDING_RECORD_CHANGES: dict[str, Callable[[Lines, BlobStore], None]] = {
-    f.__name__: f for f in (lessen_traffic, flatter_agent)
+    f.__name__: f for f in (lessen_traffic, flatter_agent, turn_proof)
 }
 
 

@@ -1,0 +1,126 @@
+"""Proves again from the recorded calls what memory each attempt's model was shown, and compares with what was said.
+
+Reads traffic record, bodies and blobs of an opened bundle; changes nothing. The checkout is not in a bundle,
+so signs of its steering files are the record's own word; calls whose bodies were withheld are counted.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+
+from orchestrator.audit.opening import Opened
+from orchestrator.audit.recheck import Found
+from orchestrator.audit.respend import Spent, attempts_of, body_of
+from orchestrator.core.errors import IntegrityError, MemtrialError, Negative
+from orchestrator.gateway.accounts import BODIES_FILE
+from orchestrator.gateway.bodies import PackReader
+from orchestrator.gateway.recorded import RecordedCall, admitted, read_body
+from orchestrator.gateway.shown import FILE_SIGN, Expected, prove
+from orchestrator.ledger.blobs import BlobWithheld
+from orchestrator.ledger.history import AttemptRecord
+from orchestrator.memory.compile import framed
+from orchestrator.model.exchange import Exchange
+from orchestrator.model.memory import Injection
+from orchestrator.model.plan import Trial
+from orchestrator.model.proof import Foreign, InjectionProof
+from orchestrator.model.record import Stage
+from orchestrator.model.task import Brief
+from orchestrator.pipeline.dossier import Dossier, stage_document
+from orchestrator.pipeline.memory_audits import artifact_of
+
+PROOF = "injection-proof"
+
+
+def check_injections(opened: Opened, dossier: Dossier, spent: Spent) -> Found:
+    """Proves the memory of every attempt again.
+
+    Raises:
+        Negative: a proof does not follow from the calls, or an attempt without one was graded.
+        IntegrityError: an attempt under a gateway has no proof, or a body has other bytes.
+    """
+    if spent.accounts is None:
+        return Found(0, "no model was asked")
+    pack = PackReader(io.BytesIO(opened.files.optional(BODIES_FILE) or b""), BODIES_FILE)
+    proven = withheld = files = 0
+    for trial, attempt in attempts_of(dossier):
+        lines = spent.accounts.by_attempt.get((trial.key, attempt.number), ())
+        exchanges = admitted((b for _, b in lines if isinstance(b, Exchange)), role="agent")
+        try:
+            calls = tuple(_calls(exchanges, pack))
+            said, again = _both(opened, dossier, trial, attempt, calls)
+        except BlobWithheld:
+            withheld += 1
+            continue
+        _compare(trial, said, again)
+        if not said.holds and attempt.ended and attempt.ended.verdict_sha256:
+            raise _differs(trial, "no verdict of an attempt whose memory is unproven", "one")
+        proven += 1
+        files += len(said.steering)
+    told = [f"{withheld} withheld"] if withheld else []
+    told += [f"lines of {files} steering files are the record's own word"] if files else []
+    return Found(proven, "; ".join(told) or "each from its recorded calls", not told)
+
+
+def _calls(exchanges: tuple[Exchange, ...], pack: PackReader) -> Iterator[RecordedCall]:
+    for exchange in exchanges:
+        data = body_of(pack, exchange.request)
+        if data is None:
+            raise BlobWithheld("body-withheld", "expected a body, found none", hint="ask for it")
+        yield RecordedCall(exchange, read_body(exchange, data))
+
+
+def _both(
+    opened: Opened,
+    dossier: Dossier,
+    trial: Trial,
+    attempt: AttemptRecord,
+    calls: tuple[RecordedCall, ...],
+) -> tuple[InjectionProof, InjectionProof]:
+    """Returns the recorded proof, and the one that the calls give."""
+    sha256 = artifact_of(attempt, Stage.ACT, PROOF)
+    if sha256 is None:
+        raise IntegrityError(
+            "injection-proof-missing",
+            f"{trial.key}: expected a proof of what memory its model was shown, found none",
+            hint="no memtrial writes such a record: get the bundle again from its source",
+        )
+    said = InjectionProof.parse_canonical(opened.files.get(sha256), where=f"proof of {trial.key}")
+    injection = stage_document(opened.files, attempt, Stage.INJECT, Injection)
+    pins = dossier.plan.task(trial.task_id).digests
+    brief = Brief.parse_canonical(opened.files.get(pins.brief_sha256), where="brief")
+    expected = Expected(
+        trial=trial.key,
+        attempt=attempt.number,
+        condition_id=trial.condition_id,
+        channel=injection.channel,
+        text=framed(injection.text),
+        prompt=brief.prompt,
+    )
+    return said, prove(calls, expected)
+
+
+def _compare(trial: Trial, said: InjectionProof, again: InjectionProof) -> None:
+    """Everything must be equal but for the signs of files, which decide only where they are the only ones."""
+    files = {"foreign": _of_files(said.foreign), "noted": _of_files(said.noted)}
+    kept: dict[str, object] = {"steering": said.steering}
+    if files["foreign"] and not again.foreign:
+        kept |= {"result": "foreign", "detail": said.detail}
+    if any(files.values()):
+        kept |= {"foreign": said.foreign, "noted": said.noted}
+    expected = again.model_copy(update=kept)
+    rest = {f for f in said.foreign if f not in files["foreign"]}
+    if said != expected or rest != set(again.foreign):
+        raise _differs(trial, f"the proof that its calls give ({expected.result})", said.result)
+
+
+def _of_files(signs: tuple[Foreign, ...]) -> tuple[Foreign, ...]:
+    return tuple(sign for sign in signs if sign.sign.startswith(FILE_SIGN))
+
+
+def _differs(trial: Trial, expected: str, found: str) -> MemtrialError:
+    return Negative(
+        "injection-proof-differs",
+        f"{trial.key}: expected {expected}, found {found}",
+        hint="what this model was shown does not follow from the record: do not rely on this run",
+    )
