@@ -14,7 +14,13 @@ from orchestrator.model.task import Rehearsal
 from orchestrator.protocols import GatewayAccess, Launch
 
 CLAUDE_CODE = "claude-code"
-SPEECH = Speech(model="claude-sonnet-5-5", api="messages", tool="Bash", argument="command")
+SPEECH = Speech(
+    model="claude-sonnet-5-5",
+    api="messages",
+    tool="Bash",
+    argument="command",
+    max_output_tokens=32_000,
+)
 PROGRAM = "/opt/memtrial/agents/claude-code/claude"
 OFF = (
     "CLAUDE_CODE_DISABLE_AUTO_MEMORY",

@@ -17,7 +17,13 @@ from orchestrator.protocols import AgentDriver
 PACKAGED_AGENTS = (claude_code.CLAUDE_CODE, codex.CODEX, mini.MINI)
 AGENTS = (*SCRIPTED_AGENTS, CHAT_AGENT, *PACKAGED_AGENTS)
 _SPEECHES = {
-    CHAT_AGENT: Speech(model="scripted-1", api="chat", tool="bash", argument="command"),
+    CHAT_AGENT: Speech(
+        model="scripted-1",
+        api="chat",
+        tool="bash",
+        argument="command",
+        max_output_tokens=4096,
+    ),
     claude_code.CLAUDE_CODE: claude_code.SPEECH,
     codex.CODEX: codex.SPEECH,
     mini.MINI: mini.SPEECH,

@@ -21,6 +21,7 @@ class Speech:
         tool: the agent's own tool that runs a command.
         argument: the argument of that tool that holds the command.
         farewell: a command that tells the agent that the work is done, where plain text does not.
+        max_output_tokens: how long an answer the agent asks for at most; None where it leaves that to the model.
     """
 
     model: str
@@ -28,3 +29,4 @@ class Speech:
     tool: str
     argument: str
     farewell: str | None = None
+    max_output_tokens: int | None = None

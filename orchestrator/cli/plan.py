@@ -1,7 +1,7 @@
 """Fixes what will run: tasks x conditions x agents x epochs, with the digest of everything they use.
 
-The same request over the same files gives the same bytes. --dry-run checks the whole matrix offline,
-without an engine, and writes nothing.
+The same request over the same files gives the same bytes. --dry-run checks the whole matrix without an
+engine, fetches nothing and writes no plan; where packages are missing it says which images it cannot know.
 """
 
 from __future__ import annotations
@@ -39,7 +39,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--out", type=Path, metavar="FILE", help="where the plan goes; its folder must be there"
     )
     parser.add_argument(
-        "--dry-run", action="store_true", help="validate the matrix offline and write nothing"
+        "--dry-run",
+        action="store_true",
+        help="validate the matrix offline: fetch nothing and write no plan",
     )
 
 
@@ -243,9 +245,7 @@ def check_out(out: Path) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Makes, checks and writes the plan."""
     from orchestrator.core.files import write_atomic
-    from orchestrator.model.attribution import ORACLE_CONDITION
-    from orchestrator.model.symmetry import PARTS
-    from orchestrator.pipeline.setup import make_plan
+    from orchestrator.pipeline.setup import look_at_plan, make_plan
 
     request = request_from(arguments)
     if arguments.out is None and not arguments.dry_run:
@@ -256,13 +256,30 @@ def run(arguments: argparse.Namespace) -> int:
         )
     if not arguments.dry_run:
         check_out(arguments.out)
-    plan = make_plan(request, Progress().say, offline=arguments.dry_run)
-    summary = _summary(plan, arguments)
-    if not arguments.dry_run:
+    unknown: tuple[str, ...] = ()
+    if arguments.dry_run:
+        plan, unknown = look_at_plan(request, Progress().say)
+    else:
+        plan = make_plan(request, Progress().say)
         write_atomic(arguments.out, plan.canonical())
+    remarks = _remarks(plan, arguments)
+    summary = _summary(plan, arguments)
+    summary |= {"remarks": list(remarks), "images_unknown": list(unknown)}
+    if unknown:
+        summary["plan_sha256"] = None
     if arguments.json:
         render.document(summary)
         return 0
+    _show(plan, arguments, remarks, unknown)
+    return 0
+
+
+def _show(
+    plan: Plan, arguments: argparse.Namespace, remarks: tuple[str, ...], unknown: tuple[str, ...]
+) -> None:
+    from orchestrator.model.attribution import ORACLE_CONDITION
+    from orchestrator.model.symmetry import PARTS
+
     sizes = [
         counted(len(plan.tasks), "task"),
         counted(len(plan.conditions), "condition"),
@@ -273,13 +290,27 @@ def run(arguments: argparse.Namespace) -> int:
     render.row(
         f"symmetry: equal {', '.join(PARTS)} in {counted(len(plan.conditions), 'condition')} of each task"
     )
-    if summary["oracle_arm_missing"]:
+    if lacks_oracle(plan):
         render.row(
             f"without {ORACLE_CONDITION} nothing tells a reader that fails from a task that is too hard; to have it: {_with_oracle(plan, arguments)}"
         )
-    render.text(f"plan sha256 {plan.digest_sha256()}")
+    for text in remarks:
+        render.row(f"note: {text}")
+    for text in unknown:
+        render.row(f"image unknown: {text}")
+    said = "not known before its images are" if unknown else plan.digest_sha256()
+    render.text(f"plan sha256 {said}")
     render.text(f"next: memtrial {_next(arguments)}")
-    return 0
+
+
+def _remarks(plan: Plan, arguments: argparse.Namespace) -> tuple[str, ...]:
+    from orchestrator.core.places import fixtures_root
+    from orchestrator.pipeline.remarks import arms_left_out, caps_without_room
+    from orchestrator.sources.loader import load_conditions
+
+    whole = arguments.matrix == "all" and not arguments.condition
+    left_out = arms_left_out(plan, load_conditions(fixtures_root())) if whole else ()
+    return (*caps_without_room(plan), *left_out)
 
 
 def _summary(plan: Plan, arguments: argparse.Namespace) -> dict[str, object]:

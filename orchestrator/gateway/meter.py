@@ -41,5 +41,11 @@ def bound_usd_micros(asked: Asked, price: ModelPrice) -> int:
     return _up(input_tokens * price.dearest_input + output_tokens * price.output)
 
 
+def least_usd_micros(price: ModelPrice, max_output_tokens: int | None) -> int:
+    """Returns what even the smallest request for text is bounded by; without a limit of its own, by the model's."""
+    output_tokens = price.max_output_tokens if max_output_tokens is None else max_output_tokens
+    return _up(HIDDEN_INPUT_TOKENS * price.dearest_input + output_tokens * price.output)
+
+
 def _up(price_times_tokens: int) -> int:
     return -(-price_times_tokens // PER_TOKENS)

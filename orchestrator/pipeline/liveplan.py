@@ -6,6 +6,7 @@ Pure. The caps follow from one figure, the most that the run may spend, so that 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from orchestrator.agents.registry import speech_of
 from orchestrator.agents.speech import Speech
@@ -95,7 +96,8 @@ def _check_one_tongue(speeches: Mapping[str, Speech]) -> None:
     first: dict[str, str] = {}
     for name, speech in speeches.items():
         other = first.setdefault(speech.model, name)
-        if speeches[other] != speech:
+        # How long its answers may be is no part of how an agent is spoken to.
+        if replace(speeches[other], max_output_tokens=speech.max_output_tokens) != speech:
             raise UsageError(
                 "model-id-taken",
                 f"expected one way to speak to agents under the scripted model {speech.model}, found that {other} and {name} differ in wire format, tool or farewell",

@@ -1,6 +1,7 @@
 """Makes the images of a plan while it is built: a pair for each task, one more for each packaged agent.
 
-Without an engine nothing is loaded and ids are computed. Remembers what it made, for the leak scan.
+Without an engine nothing is loaded and ids are computed; from the cache alone, if so asked, and then an id
+may stay unknown. Remembers what it made, for the leak scan.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from orchestrator.sandbox.adapter import EngineClient
 from orchestrator.sandbox.agents import read_agent_recipe, with_agent
 from orchestrator.sandbox.images import ensure_loaded, pin
 from orchestrator.sandbox.layers import ImageSpec
+from orchestrator.sources.athand import NotAtHand
 from orchestrator.sources.loader import LoadedTask
 
 Say = Callable[[str], None]
@@ -37,8 +39,15 @@ def check_holds_no_answer(task: LoadedTask, agent: str) -> None:
         )
 
 
+# Stands for an image whose parts are not at hand; no engine has it and no run takes it.
+UNKNOWN = ImagePin(id="sha256:" + "0" * 64, diff_ids=("sha256:" + "0" * 64,))
+
+
 class PlanImages:
-    """The images of one plan. `made` holds those that agents act in, each with its task."""
+    """The images of one plan. `made` holds those that agents act in, each with its task.
+
+    `unknown` says what is missing for images that could not be computed without fetching.
+    """
 
     def __init__(self, client: EngineClient | None, say: Say, *, official: bool) -> None:
         self._client = client
@@ -47,6 +56,7 @@ class PlanImages:
         self._shared: dict[str, Shared] = {}
         self._common: dict[str, ImageSpec] = {}
         self.made: list[tuple[LoadedTask, ImageSpec]] = []
+        self.unknown: list[str] = []
 
     def of_task(self, task: LoadedTask) -> tuple[ImagePin, ImagePin]:
         """Returns (agent image, verifier image) of a task.
@@ -54,6 +64,13 @@ class PlanImages:
         Raises:
             MemtrialError: they cannot be made here.
         """
+        try:
+            return self._of_task(task)
+        except NotAtHand as missing:
+            self.unknown.append(f"{task.card.id}: {missing.message}")
+            return UNKNOWN, UNKNOWN
+
+    def _of_task(self, task: LoadedTask) -> tuple[ImagePin, ImagePin]:
         languages = languages_of([task])
         name = languages[0] if languages else "python"
         if name not in self._shared:
@@ -75,7 +92,14 @@ class PlanImages:
             MemtrialError: it cannot be made here.
         """
         check_holds_no_answer(task, agent)
-        spec = with_agent(self._common[task.card.id], layer_of_agent(agent, self._say))
+        if task.card.id not in self._common:
+            return UNKNOWN
+        try:
+            layer = layer_of_agent(agent, self._say)
+        except NotAtHand as missing:
+            self.unknown.append(f"{agent}: {missing.message}")
+            return UNKNOWN
+        spec = with_agent(self._common[task.card.id], layer)
         self._load(task, agent, spec)
         self.made.append((task, spec))
         return pin(spec)

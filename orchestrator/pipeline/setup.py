@@ -51,6 +51,7 @@ from orchestrator.sandbox.layers import ImageSpec
 from orchestrator.sandbox.reaper import objects_line, reap
 from orchestrator.sandbox.runtimes import require_runtime
 from orchestrator.sandbox.toolchain import LANGUAGES
+from orchestrator.sources.athand import only_from_cache
 from orchestrator.sources.loader import (
     LoadedTask,
     list_tasks,
@@ -99,15 +100,39 @@ def make_plan(
         MemtrialError: anything that makes the plan impossible.
     """
     choose(request, fixtures=fixtures_root(), images=images_root())
-    source = source_state()
-    if source.dirty:
-        say(f"source is dirty: {_first(source.changed)}")
     client = None if offline else ensure_engine(say, allow_install=install)
     if client is not None:
         require_runtime(client.info(), request.runtime)
         ready_for_images(client)
     images = PlanImages(client, say, official=request.phase == "official")
-    plan = build_plan(
+    plan = _planned(request, images, say)
+    if client is not None:
+        examine_images(client, images.made, say)
+    return plan
+
+
+def look_at_plan(request: PlanRequest, say: Say) -> tuple[Plan, tuple[str, ...]]:
+    """Builds a plan from files alone: no engine is used, nothing is fetched.
+
+    Returns:
+        The plan, and what is missing for images whose ids it cannot know; with any, its digest is not the
+        one that a real plan will have.
+
+    Raises:
+        MemtrialError: anything that makes the plan impossible.
+    """
+    choose(request, fixtures=fixtures_root(), images=images_root())
+    images = PlanImages(None, say, official=request.phase == "official")
+    with only_from_cache():
+        plan = _planned(request, images, say)
+    return plan, tuple(images.unknown)
+
+
+def _planned(request: PlanRequest, images: PlanImages, say: Say) -> Plan:
+    source = source_state()
+    if source.dirty:
+        say(f"source is dirty: {_first(source.changed)}")
+    return build_plan(
         request,
         fixtures=fixtures_root(),
         images=images_root(),
@@ -115,9 +140,6 @@ def make_plan(
         agent_pins=images.of_agent,
         source=source,
     )
-    if client is not None:
-        examine_images(client, images.made, say)
-    return plan
 
 
 def _first(names: tuple[str, ...]) -> str:

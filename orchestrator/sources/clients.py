@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from orchestrator.core.errors import EnvironmentMissing
+from orchestrator.sources.athand import may_fetch
 
 TIMEOUT_S = 900
 
@@ -28,8 +29,9 @@ def run_client(
     """Runs one client command in a folder and returns its standard output.
 
     Raises:
-        EnvironmentMissing: the client is not there, failed, or took too long.
+        EnvironmentMissing: the client is not there, failed, or took too long; or nothing may be fetched.
     """
+    may_fetch(f"what {' '.join(argv[:2])} would bring")
     if shutil.which(argv[0]) is None:
         raise EnvironmentMissing(
             "client-missing", f"expected {argv[0]} on the PATH, found none", hint=hint

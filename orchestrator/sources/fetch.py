@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from orchestrator.core.errors import EnvironmentMissing, IntegrityError
+from orchestrator.sources.athand import may_fetch
 from orchestrator.sources.cache import cached, keep
 
 if TYPE_CHECKING:
@@ -53,6 +54,7 @@ def _download(pin: PinnedFile) -> tuple[str, str, bytes]:
     import requests
     from pypi_simple import NoSuchProjectError
 
+    may_fetch(f"{pin.project} *{pin.suffix}")
     try:
         with _client() as index:
             page = _patiently(lambda: index.get_project_page(pin.project, timeout=TIMEOUT_S))

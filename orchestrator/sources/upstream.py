@@ -23,6 +23,7 @@ from orchestrator.sources.archive import (
     MAX_TOTAL_BYTES,
     drop_escaping_links,
 )
+from orchestrator.sources.athand import may_fetch
 from orchestrator.sources.cache import FOLDER
 
 if TYPE_CHECKING:
@@ -110,6 +111,7 @@ def _changed(where: str, commit: str, found: str) -> IntegrityError:
 
 
 def _fetch(source: GitSource) -> bytes:
+    may_fetch(f"commit {source.upstream_commit} of {source.url}")
     with tempfile.TemporaryDirectory(prefix="memtrial-upstream-") as name:
         client = _scratch(Path(name))
         _bring(source, client)
