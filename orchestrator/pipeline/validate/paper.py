@@ -17,6 +17,7 @@ from orchestrator.memory.sqlite.search import search
 from orchestrator.model.task import Category, Event
 from orchestrator.model.validation import Check, CheckName, Difficulty
 from orchestrator.pipeline.validate import handed
+from orchestrator.pipeline.validate.telling import telling, units
 from orchestrator.pipeline.validate.words import (
     containment,
     content_words,
@@ -24,6 +25,7 @@ from orchestrator.pipeline.validate.words import (
     hash_vector,
     shared_trigrams,
 )
+from orchestrator.sandbox.leaks.forms import squeeze
 from orchestrator.sources.checkout import Checkout, materialise, repository_entries
 from orchestrator.sources.loader import LoadedTask, check_against_checkout
 
@@ -43,7 +45,6 @@ LICENCES = frozenset(
 MIN_EPISODES, MAX_EPISODES = 10, 30
 MAX_CONTAINMENT = 0.25
 MIN_DISTRACTOR_WORDS = 2
-MIN_LEAK_CHARS = 24
 STALE_CATEGORIES = frozenset(
     {Category.STALE_MEMORY_AVOIDANCE, Category.CONFLICT_AMBIGUITY_HANDLING}
 )
@@ -139,10 +140,6 @@ def overlap(task: LoadedTask, checkout: Checkout | None) -> Check:
     return check("v8-overlap", problems, ", ".join(seen))
 
 
-# The first line of a call over several: a name of the test framework, which its own layer holds too.
-_OPENS_A_CALL = re.compile(rb"@?[\w.]+\(?")
-
-
 def leaks(task: LoadedTask, checkout: Checkout | None, layers: Sequence[bytes]) -> Check:
     """V9: no hidden test, patch or fact in an image layer, one commit, no refs; layers of the toolchain are made before any task."""
     if checkout is None:
@@ -160,25 +157,22 @@ def leaks(task: LoadedTask, checkout: Checkout | None, layers: Sequence[bytes]) 
         for path in extra
     ]
     pinned = b"\n".join(entry.data for entry in checkout.entries)
-    secrets = {
-        line.strip() for file in task.key.hidden_files for line in file.text.encode().splitlines()
-    }
-    secrets |= {line.strip() for line in added_lines(task.rehearsal.reference_patch.encode())}
-    secrets |= {v.encode() for test in task.key.card.fail_to_pass for v in test.values}
-    telling = [
-        line
-        for line in secrets
-        if len(line) >= MIN_LEAK_CHARS and line not in pinned and not _OPENS_A_CALL.fullmatch(line)
+    files = [file.text.encode() for file in task.key.hidden_files]
+    parts = [text.splitlines() for text in files]
+    parts.append(added_lines(task.rehearsal.reference_patch.encode()))
+    secrets = {unit for lines in parts for unit in units(lines)}
+    secrets |= {squeeze(v.encode()) for test in task.key.card.fail_to_pass for v in test.values}
+    looked_for = telling(secrets, pinned)
+    searched = [squeeze(layer) for layer in layers]
+    problems += [
+        f"an image layer holds {unit.decode('utf-8', 'replace')!r}: keep key and rehearsal out of images and checkout"
+        for unit in looked_for
+        if any(unit in layer for layer in searched)
     ]
-    for line in telling:
-        if any(line in layer for layer in layers):
-            problems.append(
-                f"an image layer holds {line.decode('utf-8', 'replace')!r}: keep key and rehearsal out of images and checkout"
-            )
     return check(
         "v9-leaks",
         problems,
-        f"{len(telling)} telling lines in none of {len(layers)} layers, {len(git)} files of git",
+        f"{len(looked_for)} telling lines in none of {len(layers)} layers, {len(git)} files of git",
     )
 
 

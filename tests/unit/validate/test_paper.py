@@ -157,13 +157,43 @@ def test_a_line_of_the_key_in_an_image_layer_is_caught(telling):
     assert says in found.evidence
 
 
-def test_the_first_line_of_a_call_is_no_part_of_the_key():
-    """`@pytest.mark.parametrize(` stands in a hidden test and in the test framework's own layer."""
-    task = load_task(fixtures_root(), "cachetools-shelf")
+@pytest.mark.parametrize(
+    "changed",
+    [
+        b"func TestHiddenSweepHere(t *testing.T) {\n\thiddenSweep(t, time.Date(2026,",
+        b"func TestHiddenSweepHere(t *testing.T) {\n    hiddenSweep(t, time.Date(2026, time.March, 10, 0, 0, 0, 0, time.UTC))",
+        b"hiddenSweep(t,\n        time.Date(2026,\n        time.March, 10, 0, 0, 0, 0, time.UTC))",
+    ],
+    ids=["cut", "indented-otherwise", "wrapped"],
+)
+def test_a_line_of_the_key_is_found_however_it_is_indented_or_wrapped(changed):
+    task = load_task(fixtures_root(), TASK)
     _, checkout = paper.pins(task)
-    opening = b"@pytest.mark.parametrize("
-    assert any(opening in file.text.encode().splitlines() for file in task.key.hidden_files)
-    assert paper.leaks(task, checkout, [opening + b"\n"]).ok
+    whole = b"time.March" in changed
+    assert paper.leaks(task, checkout, [b"x\n" + changed + b"\n"]).ok is not whole
+
+
+# A line that opens something, as many programs have it, and what a task's secret file says next.
+OPENERS = [
+    ("cachetools-shelf", b"@pytest.mark.parametrize(", None),
+    ("click-workspace-lock", b"def __init__(self, path: str) -> None:", b"super().__init__(_("),
+]
+
+
+@pytest.mark.parametrize(("name", "opening", "then"), OPENERS)
+def test_a_line_that_only_opens_something_is_no_part_of_the_key_and_with_its_next_line_it_is(
+    name, opening, then
+):
+    task = load_task(fixtures_root(), name)
+    _, checkout = paper.pins(task)
+    secret = task.rehearsal.reference_patch.encode().replace(b"\n+", b"\n")
+    lines = [line.strip() for line in b"\n".join([secret, *(f.text.encode() for f in task.key.hidden_files)]).splitlines()]  # fmt: skip
+    at = lines.index(opening)
+    assert paper.leaks(task, checkout, [opening + b"\n    self._path = path\n"]).ok
+    end = next(n for n in range(at, len(lines)) if not lines[n].endswith((b"(", b"[", b"{", b":")))
+    assert then is None or lines[at + 1].startswith(then)
+    found = paper.leaks(task, checkout, [b"\n    ".join(lines[at : end + 1])])
+    assert not found.ok
 
 
 # --- proofs, over outcomes as containers give them ------------------------------------------------------
