@@ -9,7 +9,7 @@ from orchestrator.sources.loader import LoadedTask
 
 BOUNDARIES = {
     "process": "apart from the code under test",
-    "values": "they hand over values, the grader compares",
+    "values": "they hand over values, the grader compares; code under test shares their process, so it can read names and inputs and hand over what capability tests expect",
     "in_process": "together with the code under test, which could forge their outcome",
 }
 

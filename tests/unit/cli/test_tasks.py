@@ -40,6 +40,18 @@ def test_a_task_is_shown_as_a_person_reads_it(capsys):
     assert "list a gives 'Maud Lind 7.00-15.00'" in " ".join(out.split())
 
 
+@pytest.mark.parametrize(
+    ("task", "forgeable"), [("rostertext-board-line", True), ("depotfeed-returns", False)]
+)
+def test_showing_a_task_says_whether_code_under_test_can_forge_a_capability_test(
+    capsys, task, forgeable
+):
+    """Where hidden tests share a process with it, it can hand over what everybody knows."""
+    _, out = answer(capsys, "tasks", "show", task)
+    said = "hand over what capability tests expect" in " ".join(out.split())
+    assert said is forgeable
+
+
 def test_a_checkout_to_make_patches_in_is_written_and_the_last_line_says_how(capsys, tmp_path):
     code, out = answer(capsys, "tasks", "checkout", "rostertext-board-line", str(tmp_path / "new"))
     assert code == 0
