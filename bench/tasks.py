@@ -244,8 +244,11 @@ def _make_all(client: EngineClient, folder: Path, timed: Timed, loaded: list[str
         return image_of((drawn, *layers))
 
     def load(engine: EngineClient, name: str, spec: ImageSpec, say: Callable[[str], None]) -> bool:
-        loaded.append(spec.image_id)
-        return ensure_loaded(engine, f"bench-{name}", spec, say)
+        new = ensure_loaded(engine, f"bench-{name}", spec, say)
+        # What was refused, or was there before, is not ours to remove.
+        if new and spec.image_id not in loaded:
+            loaded.append(spec.image_id)
+        return new
 
     def wheel(project: str, hashes: tuple[str, ...]) -> Path:
         return give.wheel(project, hashes, "-none-any.whl")

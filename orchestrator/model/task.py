@@ -255,7 +255,7 @@ class KeyCard(Document):
                 raise ValueError(
                     f"{test.id}: values are given for boundary values and for no other"
                 )
-        labels = {test.id.rpartition("::")[2] for test in self.fail_to_pass}
+        labels = {test.id.rpartition("::")[2].strip() for test in self.fail_to_pass}
         if apart and len(labels) != len(self.fail_to_pass):
             raise ValueError("with boundary values, what follows :: in the ids must be unique")
         return self

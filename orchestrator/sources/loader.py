@@ -286,7 +286,8 @@ def _load_key(folder: Path, task_id: str) -> Key:
         )
     if base.apart and card.boundary != "process":
         raise _contradiction(
-            task_id, 'pass_to_pass.json: expected no tests apart under the boundary "in_process"'
+            task_id,
+            f'pass_to_pass.json: expected tests apart under the boundary "process" alone, found {len(base.apart)} under "{card.boundary}"',
         )
     return Key(
         task_id=task_id,

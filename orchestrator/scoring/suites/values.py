@@ -107,4 +107,4 @@ def compared(
 
 def label_of(test_id: str) -> str:
     """Returns the name by which a hidden test hands over its values: what follows the last `::` of its id."""
-    return test_id.rpartition("::")[2]
+    return normal_id(test_id.rpartition("::")[2])

@@ -67,6 +67,22 @@ def test_a_task_id_is_never_taken_for_a_path(name: str) -> None:
         load_task(fixtures_root(), name)
 
 
+@pytest.mark.parametrize("boundary", ["values", "in_process"])
+def test_tests_apart_are_refused_where_nothing_runs_apart_and_the_boundary_is_named(
+    fixtures: Path, edit: Edit, boundary: str
+) -> None:
+    def change(document: Any) -> None:
+        document["boundary"] = boundary
+        for test in document["fail_to_pass"]:
+            test["values"] = [test["id"]] if boundary == "values" else []
+
+    edit("key.json", change)
+    with pytest.raises(DocumentError) as caught:
+        load_task(fixtures, TASK)
+    assert 'under the boundary "process" alone' in caught.value.message
+    assert f'under "{boundary}"' in caught.value.message
+
+
 @pytest.mark.parametrize("name", ["brief.json", "history.json", "key.json", "rehearsal/rehearsal.json"])  # fmt: skip
 def test_a_part_of_another_task_is_refused(fixtures: Path, edit: Edit, name: str) -> None:
     edit(name, lambda d: d.update(task_id="other-task"))

@@ -13,6 +13,7 @@ from orchestrator.model.task import FailToPass, HiddenFile, Key, KeyCard, PassTo
 from orchestrator.model.verdict import Seal, TestStatus
 from orchestrator.protocols import VerifyOutcome
 from orchestrator.scoring.runners import SUITES, exam_for, normalise
+from orchestrator.scoring.suites.form import merged
 from orchestrator.scoring.suites.values import compared, label_of, parted, read_values
 
 BASE = Seal(phase="pass_to_pass", nonce="0" * 32)
@@ -146,6 +147,13 @@ def test_a_suite_of_several_commands_gets_its_own_parts_back(kind):
 
 def test_names_are_what_follows_the_last_colons():
     assert [label_of(i) for i in (ID, "a::b::c", "file.cjs")] == ["hidden boards", "c", "file.cjs"]
+
+
+def test_a_name_with_the_separator_and_blanks_in_it_finds_its_values():
+    """A test named `rows :: sums` shows as `sums`; the blank after the separator is no part of the name."""
+    (test,) = merged([("a.ts::rows :: sums", "pass")])
+    shown = read_values(line("6", "sums"))
+    assert compared((test,), ((test.id, ("6",)),), shown)[0].status == "pass"
 
 
 @pytest.mark.parametrize(
