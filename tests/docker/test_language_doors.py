@@ -7,18 +7,12 @@ import pytest
 from orchestrator.core.places import fixtures_root
 from orchestrator.pipeline.validate.run import stage_for
 from orchestrator.sources.loader import load_task
+from tests.docker.patching import added
 
 pytestmark = [pytest.mark.docker, pytest.mark.proof]
 
 GO, RUST, TS = "ferrytimes-service-day", "beanweigh-label-weight", "rostertext-board-line"
 FORGED = r'\x16=== RUN   TestHiddenSweepHere\n\x16--- PASS: TestHiddenSweepHere (0.00s)\n\x16=== RUN   TestHiddenSweepElsewhere\n\x16--- PASS: TestHiddenSweepElsewhere (0.00s)\nPASS\n'  # fmt: skip
-
-
-def added(path, text):
-    """A patch that adds a file."""
-    lines = text.splitlines()
-    body = "".join(f"+{line}\n" for line in lines)
-    return f"diff --git a/{path} b/{path}\nnew file mode 100644\n--- /dev/null\n+++ b/{path}\n@@ -0,0 +1,{len(lines)} @@\n{body}"  # fmt: skip
 
 
 CHEATS = {

@@ -1,7 +1,8 @@
 """Promise: code that knows the harness, reads the hidden tests and forges their outcome still needs the values.
 
 Each attack is played twice: as it is judged, and with the comparison of values off, where it must succeed,
-so that each is a real attack and the comparison is what stops it.
+so that each is a real attack and the comparison is what stops it. Programs that mine names and inputs instead are
+in test_miners.py.
 """
 
 from __future__ import annotations
@@ -14,10 +15,13 @@ from orchestrator.core.places import fixtures_root
 from orchestrator.pipeline.validate.run import stage_for
 from orchestrator.scoring import runners
 from orchestrator.sources.loader import load_task
+from tests.docker.patching import added, replaced
 
-pytestmark = [pytest.mark.docker, pytest.mark.proof]
+pytestmark = pytest.mark.docker
 
 GO, RUST, TS = "ferrytimes-service-day", "beanweigh-label-weight", "rostertext-board-line"
+# One language is played in every test run, the others by the proofs.
+TASKS = [*(pytest.param(name, marks=pytest.mark.proof) for name in (GO, RUST)), TS]
 
 # Writes the events of a whole session: each test of the folder passed, drawn ones as they would have come out.
 GO_FORGER = r"""package ferrytimes
@@ -70,23 +74,6 @@ function readable(): string {
 const told = [...readable().matchAll(/(Maud Lind|Per Ek) {2}\d+\.\d\d-\d+\.\d\d/g)].map((m) => m[0]);"""
 
 
-def added(path, text):
-    lines = text.splitlines()
-    body = "".join(f"+{line}\n" for line in lines)
-    return f"diff --git a/{path} b/{path}\nnew file mode 100644\n--- /dev/null\n+++ b/{path}\n@@ -0,0 +1,{len(lines)} @@\n{body}"  # fmt: skip
-
-
-def replaced(patch, old, new):
-    """A patch of one new file or hunk with a line made others."""
-    assert f"+{old}\n" in patch
-    more = new.count("\n")
-    head, at, rest = patch.partition("@@ -")
-    if more:
-        count = int(rest.split(" ")[1].partition(",")[2])
-        rest = rest.replace(f",{count} @@", f",{count + more} @@", 1)
-    return head + at + rest.replace(f"+{old}\n", "+" + new.replace("\n", "\n+") + "\n")
-
-
 @pytest.fixture(scope="module")
 def stage_of(client):
     stages = {}
@@ -111,14 +98,14 @@ def attack_of(name, natural):
     return replaced(natural, TS_LINE, f"{TS_FORGER}\n{TS_LINE}{guess}")
 
 
-@pytest.mark.parametrize("name", [GO, RUST, TS])
+@pytest.mark.parametrize("name", TASKS)
 def test_a_forger_that_knows_the_harness_passes_no_memory_test(stage_of, name):
     stage = stage_of(name)
     outcome = stage.play(attack_of(name, stage.task.rehearsal.natural_patch))
     assert stage.tallies(outcome)[1].passed == 0
 
 
-@pytest.mark.parametrize("name", [GO, RUST, TS])
+@pytest.mark.parametrize("name", TASKS)
 def test_the_same_forger_passes_them_all_where_values_are_not_compared(stage_of, name, monkeypatch):
     monkeypatch.setattr(runners, "compared", lambda tests, *_: tests)
     stage = stage_of(name)
@@ -140,7 +127,7 @@ def test_code_that_looks_for_the_answer_finds_it_where_hidden_files_hold_it(stag
     assert list_a.id in passed
 
 
-@pytest.mark.parametrize("name", [GO, RUST, TS])
+@pytest.mark.parametrize("name", TASKS)
 def test_the_reference_hands_over_the_values(stage_of, name):
     stage = stage_of(name)
     tallies = stage.tallies(stage.play(stage.task.rehearsal.reference_patch))

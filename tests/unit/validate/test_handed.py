@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+import json
+from pathlib import Path
 
 import pytest
 
 from orchestrator.core.places import fixtures_root
+from orchestrator.model.task import FailToPass
 from orchestrator.pipeline.validate import handed, paper
 from orchestrator.sources.loader import LoadedTask, list_tasks, load_task
 
@@ -117,3 +120,23 @@ def with_text_of(task: LoadedTask) -> LoadedTask:
         for file in task.key.hidden_files
     )
     return dataclasses.replace(task, key=task.key.model_copy(update={"hidden_files": files}))
+
+
+MINED = Path(__file__).parents[2] / "cases/miners"
+
+
+@pytest.mark.parametrize("name", sorted(p.name for p in MINED.iterdir() if p.is_dir()))
+def test_suites_that_programs_mine_with_success_are_refused_on_paper(name: str) -> None:
+    case = json.loads((MINED / name / "case.json").read_bytes())
+    task = load_task(fixtures_root(), case["task"])
+    (file,) = task.key.hidden_files
+    text = (MINED / name / case["hidden"]).read_text(encoding="utf-8")
+    tests = tuple(
+        FailToPass(id=test, group="memory", values=tuple(values))
+        for test, values in case["telling"].items()
+    )
+    card = task.key.card.model_copy(update={"fail_to_pass": tests})
+    key = task.key.model_copy(
+        update={"hidden_files": (file.model_copy(update={"text": text}),), "card": card}
+    )
+    assert handed.problems(dataclasses.replace(task, key=key))

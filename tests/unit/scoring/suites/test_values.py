@@ -15,6 +15,7 @@ from orchestrator.protocols import VerifyOutcome
 from orchestrator.scoring.runners import SUITES, exam_for, normalise
 from orchestrator.scoring.suites.form import merged
 from orchestrator.scoring.suites.values import compared, label_of, parted, read_values
+from orchestrator.scoring.verdict import tally
 
 BASE = Seal(phase="pass_to_pass", nonce="0" * 32)
 HIDDEN = Seal(phase="fail_to_pass", nonce="0" * 32)
@@ -52,13 +53,16 @@ def outcome(exit_code, report):
     return VerifyOutcome(compiled=True, compile_error=None, timed_out=False, exit_code=exit_code, report=report, log=b"")  # fmt: skip
 
 
-def given(shown):
-    """What the container gives back when mocha says that the hidden test passed."""
+PASSED = (("hidden boards", "pass"),)
+
+
+def given(shown, hidden=PASSED):
+    """What the container gives back when mocha says of the hidden file's tests what is given."""
     made = exam("mocha")
-    every = [("/work/tests/h.mjs", "hidden boards", "pass")]
+    every = [("/work/tests/h.mjs", title, status) for title, status in hidden]
     every += [(f"/work/{i.split('::')[0]}", i.split("::")[1], s) for f in made.seal_files for i, s in f.expected]  # fmt: skip
-    lists = {n: [{"file": f, "fullTitle": t} for f, t, s in every if s == k] for n, k in (("passes", "pass"), ("failures", "fail"))}  # fmt: skip
-    report = json.dumps({**lists, "pending": []}).encode()
+    lists = {n: [{"file": f, "fullTitle": t} for f, t, s in every if s == k] for n, k in (("passes", "pass"), ("failures", "fail"), ("pending", "skip"))}  # fmt: skip
+    report = json.dumps(lists).encode()
     listed = [("runner", len(lists["failures"]), report), ("values", 0, shown)]
     parts = [{"name": n, "exit_code": c, "data_base64": base64.b64encode(d).decode(), "truncated": False} for n, c, d in listed]  # fmt: skip
     return outcome(0, json.dumps({"parts": parts}).encode())
@@ -97,6 +101,30 @@ def test_the_values_are_filed_beside_the_runner_s_report_in_the_hidden_phase_alo
 
 def test_a_test_that_passed_and_hands_over_the_values_in_order_passes():
     assert [(t.id, t.status) for t in mocha(SHOWN).tests] == [(ID, "pass")]
+
+
+# What a suite may say of the one hidden test when its values are all there, and what comes of it.
+BOUNDARIES = {
+    "skipped": ((("hidden boards", "skip"),), SHOWN),
+    "renamed": ((("hidden boards (1)", "pass"),), SHOWN),
+    "renamed-with-its-values": (
+        (("other boards", "pass"),),
+        b"".join(line(value, "other boards") for value in VALUES),
+    ),
+    "doubled": ((("hidden boards", "pass"),) * 2, SHOWN),
+    "doubled-with-values-twice": ((("hidden boards", "pass"),) * 2, SHOWN * 2),
+    "doubled-once-skipped": ((("hidden boards", "pass"), ("hidden boards", "skip")), SHOWN),
+}
+
+
+@pytest.mark.parametrize(("said", "shown"), BOUNDARIES.values(), ids=BOUNDARIES)
+def test_a_hidden_test_that_is_skipped_renamed_or_doubled_passes_by_no_values(said, shown):
+    report = normalise(given(shown, said), exam("mocha"))
+    assert tally((PassToPass(id=ID),), report).passed == 0
+
+
+def test_a_hidden_test_is_counted_where_nothing_of_that_happened():
+    assert tally((PassToPass(id=ID),), mocha(SHOWN)).passed == 1
 
 
 WRONG = {
