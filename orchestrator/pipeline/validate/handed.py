@@ -38,7 +38,9 @@ def problems(task: LoadedTask) -> list[str]:
     for test in task.key.card.fail_to_pass:
         if test.group == "memory":
             found += _of_values(task, test)
-            found += _of_name(task, test)
+            found += _of_name(task, f"the name of {test.id}", label_of(test.id))
+    for file in task.key.hidden_files:
+        found += _of_name(task, f"the path {file.path}", file.path)
     return [*found, *_of_inputs(task)]
 
 
@@ -71,17 +73,17 @@ def _of_values(task: LoadedTask, test: FailToPass) -> Iterator[str]:
         yield f"{test.id} expects only what capability tests expect: let it show a value that needs the fact"
 
 
-def _of_name(task: LoadedTask, test: FailToPass) -> Iterator[str]:
-    """A name may not say which case the fact is about."""
+def _of_name(task: LoadedTask, what: str, name: str) -> Iterator[str]:
+    """No name, neither of a test nor of its file, may say which case the fact is about."""
     asked = set(content_words(task.brief.prompt))
     for fact in task.key.card.gold_facts:
-        told = set(_words(label_of(test.id))) & set(content_words(fact.statement)) - asked
+        told = set(_words(name)) & set(content_words(fact.statement)) - asked
         for word in sorted(w for w in told if len(w) >= MIN_NAME_CHARS):
-            yield f"the name of {test.id} says {word!r}, a word of fact {fact.id}: give it a neutral one"
+            yield f"{what} says {word!r}, a word of fact {fact.id}: give it a neutral one"
 
 
 def _words(name: str) -> list[str]:
-    return content_words(re.sub(r"(?<=[a-z0-9])(?=[A-Z])|[_-]", " ", name))
+    return content_words(re.sub(r"(?<=[a-z0-9])(?=[A-Z])|_", " ", name))
 
 
 def _of_inputs(task: LoadedTask) -> Iterator[str]:

@@ -88,6 +88,16 @@ def test_a_name_that_says_a_word_of_the_fact_is_refused(task: LoadedTask) -> Non
     assert "'house'" in found
 
 
+def test_a_file_that_is_named_by_a_word_of_the_fact_is_refused() -> None:
+    """The file's name is seen where the tests run: a header called Pb-Journey, and hidden_journey_test.go."""
+    task = load_task(fixtures_root(), "mux-journey-header")
+    (file,) = task.key.hidden_files
+    named = file.model_copy(update={"path": "hidden_journey_test.go"})
+    key = task.key.model_copy(update={"hidden_files": (named,)})
+    (found,) = handed.problems(dataclasses.replace(task, key=key))
+    assert "the path hidden_journey_test.go says 'journey'" in found
+
+
 def test_a_name_may_say_what_the_prompt_says(task: LoadedTask) -> None:
     assert "words" in task.brief.prompt
     assert handed.problems(with_test(task, name="hidden_words")) == []
