@@ -4,11 +4,19 @@ from __future__ import annotations
 
 import pytest
 
-from bench.retrieval import crowd, evidence_of, states
+from bench.retrieval import (
+    DEVELOPED_ON,
+    crowd,
+    evidence_of,
+    mark_of,
+    novelty_of,
+    states,
+)
 from orchestrator.core.places import fixtures_root
+from orchestrator.memory.sessions import sessions_of
 from orchestrator.model.lifecycle import StoredMemory
 from orchestrator.model.task import GoldFact
-from orchestrator.sources.loader import load_task
+from orchestrator.sources.loader import list_tasks, load_task
 
 FACT = GoldFact(
     id="f", kind="selective", statement="the limit is 41 per shelf", supporting_event_ids=("e1",), matchers=("41", "shelf")
@@ -46,3 +54,14 @@ def test_in_a_crowd_the_event_of_another_history_is_no_evidence():
     events = {event.event_id for session in heard.sessions for event in session.events}
     assert all(names and names <= events for names in named)
     assert not named[0] & named[1]
+
+
+def test_a_fact_is_unseen_only_if_its_history_shares_no_session_with_what_was_developed_on():
+    tasks = [load_task(fixtures_root(), name) for name in list_tasks(fixtures_root())]
+    seen = {mark_of(s) for t in tasks if t.card.id in DEVELOPED_ON for s in sessions_of(t.history)}
+    novelty = {
+        (t.card.id, f.id): novelty_of(t, f, seen) for t in tasks for f in t.key.card.gold_facts
+    }
+    unseen = {task for (task, _), much in novelty.items() if much == 3}
+    assert unseen == {"depotfeed-returns", "rostertext-board-line"}
+    assert {much for (task, _), much in novelty.items() if task == "cachetools-account-key"} == {1}

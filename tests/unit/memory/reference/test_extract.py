@@ -147,3 +147,21 @@ def test_the_lexicon_holds_no_value_of_the_packs_answers(fixtures: Path):
             # One plain English word may be anybody's; all else is the pack's own.
             own = {value for value in coined if not value.isalpha()}
             assert [value for value in own if value in source] == [], path
+
+
+@pytest.mark.parametrize(
+    "phrase",
+    [
+        "It is torture to read.",
+        "Lena will not have it.",
+        "Nobody is to see it.",
+        "The ink had run out.",
+        "There were two causes.",
+        "They swapped seats after the reorganisation.",
+        "We got opposite orders.",
+        "He has not changed anything.",
+        "The prefix and the suffix are short.",
+    ],
+)
+def test_a_phrase_of_one_history_alone_is_no_cue(phrase):
+    assert not cues.cues_of(phrase)
