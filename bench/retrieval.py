@@ -300,18 +300,17 @@ def novelty_of(task: LoadedTask, fact: GoldFact, seen: set[str]) -> int:
 
 def in_split(row: dict[str, Any], split: str) -> bool:
     """Whether a fact is of a split; the crowded store is one of its own."""
-    crowded, novelty = row["store"] == CROWDED, row["novelty"]
-    return (
-        crowded == (split == CROWDED)
-        and {
-            "all": True,
-            CROWDED: True,
-            "developed_on": novelty == 0,
-            "new_fact": novelty >= 1,
-            "new_sessions": novelty >= 2,
-            "new_history": novelty == 3,
-        }[split]
-    )
+    crowded: bool = row["store"] == CROWDED
+    novelty: int = row["novelty"]
+    fits = {
+        "all": True,
+        CROWDED: True,
+        "developed_on": novelty == 0,
+        "new_fact": novelty >= 1,
+        "new_sessions": novelty >= 2,
+        "new_history": novelty == 3,
+    }
+    return crowded == (split == CROWDED) and fits[split]
 
 
 def show(document: dict[str, Any]) -> None:

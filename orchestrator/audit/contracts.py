@@ -83,6 +83,7 @@ def _verified(opened: Opened, dossier: Dossier, trial: Trial, again: AnyAudit | 
         applies=trace is not None and trace.applies,
         remembered=stage_document(opened.files, attempt, Stage.REMEMBER, Remembered),
         injection=stage_document(opened.files, attempt, Stage.INJECT, Injection),
+        trace=trace,
     )
     status = verify_audit(data, facts, where=name)
     if again is not None and again.canonical() != data:

@@ -17,19 +17,24 @@ from orchestrator.model.memory_audit import (
     counts_of,
     hashes_of,
     parse_audit,
+    told_failure,
 )
-from orchestrator.model.trace import MemoryStatus
+from orchestrator.model.trace import MemoryStatus, MemoryTrace
 
 
 @dataclass(frozen=True, slots=True)
 class AuditFacts:
-    """What the record says of a trial, for comparison. `applies`: its arm has a memory system."""
+    """What the record says of a trial, for comparison.
+
+    `applies`: its arm has a memory system; `trace`: where its facts went, as recorded.
+    """
 
     plan_sha256: str
     trial: str
     applies: bool
     remembered: Remembered
     injection: Injection
+    trace: MemoryTrace | None
 
 
 def verify_audit(data: bytes, facts: AuditFacts, *, where: str) -> MemoryStatus:
@@ -56,6 +61,8 @@ def verify_audit(data: bytes, facts: AuditFacts, *, where: str) -> MemoryStatus:
     _check_failure(audit, facts, where)
     _check_entries(audit, where)
     _check_injected(audit, facts, where)
+    if facts.trace is not None:
+        _check_traced(audit, facts.trace, where)
     return audit.status
 
 
@@ -101,11 +108,43 @@ def _check_injected(audit: MemoryAudit, facts: AuditFacts, where: str) -> None:
     _same(where, "budget", (injection.unit, injection.max_tokens, injection.tokens), found)
     expected = [(i.item_id, sha256_hex(i.text.encode())) for i in facts.remembered.items]
     _same(where, "candidates", expected, [(c.memory_id, c.text_sha256) for c in audit.candidates])
+    counted = {item.item_id: item.tokens for item in injection.included}
+    counted |= {item.item_id: item.tokens for item in injection.dropped}
+    for candidate in audit.candidates:
+        tokens = counted.get(candidate.memory_id, 0)
+        _same(where, f"tokens of {candidate.memory_id}", tokens, candidate.tokens)
+    reason = next((item.reason for item in injection.dropped), None)
+    _same(where, "truncation_reason", reason, audit.truncation_reason)
+    context = facts.remembered.context
+    _same(where, "degraded_mode", context.degraded if context else (), audit.degraded_mode)
+
+
+def _check_traced(audit: MemoryAudit, trace: MemoryTrace, where: str) -> None:
+    """What is said of the key's facts is what the recorded trace says."""
+    delivered = [(fact.fact_id, fact.delivered) for fact in trace.facts]
+    _same(where, "facts", delivered, [(fact.fact_id, fact.delivered) for fact in audit.facts])
+    for candidate in audit.candidates:
+        told = tuple(f.fact_id for f in trace.facts if candidate.memory_id in f.ranked)
+        _same(where, f"facts of {candidate.memory_id}", told, candidate.facts)
+        stale = {
+            s.stale_id for f in trace.facts for s in f.stale if candidate.memory_id in s.included
+        }
+        _same(
+            where,
+            f"stale facts of {candidate.memory_id}",
+            sorted(stale),
+            sorted(candidate.stale_facts),
+        )
+    _same(where, "cited", trace.cited, audit.cited)
+    _same(where, "stale_followed", trace.stale_followed, audit.stale_followed)
+    _same(where, "k", max(1, trace.k), audit.budget.k)
 
 
 def _check_failure(audit: MemoryAudit, facts: AuditFacts, where: str) -> None:
-    broken = facts.remembered.failure is not None
-    _same(where, "runtime_contract_failure", broken, audit.runtime_contract_failure)
+    failure = facts.remembered.failure
+    _same(where, "runtime_contract_failure", failure is not None, audit.runtime_contract_failure)
+    told = told_failure(failure) if failure else None
+    _same(where, "reason of the failure", told, audit.runtime_contract_failure_reason)
 
 
 def _same(where: str, what: str, expected: object, found: object) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from orchestrator.core.canonical import sha256_hex
-from orchestrator.memory.compile import framed, render
+from orchestrator.memory.compile import framed, render, render_item
 from orchestrator.memory.faults import broken
 from orchestrator.memory.tokens import TokenCounter
 from orchestrator.model.condition import Condition, MemoryBudget
@@ -118,14 +118,30 @@ def check_snapshot(
             )
 
 
-def check_ranked(ranked: Ranked, query: Query, description: Description, dump: StoreDump) -> None:
-    """Items answer this query, are at most k, of its scope, and are what the frozen store holds."""
+def check_ranked(
+    ranked: Ranked,
+    query: Query,
+    description: Description,
+    dump: StoreDump,
+    events: frozenset[str],
+) -> None:
+    """Items answer this query, are at most k, of its scope, cite ingested events, and are as the frozen store holds them."""
     if ranked.query_sha256 != query.digest_sha256():
         raise broken("own-query", "expected the digest of the query that was asked, found another")
     if len(ranked.items) > query.k:
         raise broken("at-most-k", f"expected at most {query.k} items, found {len(ranked.items)}")
-    if Observed.STORE not in description.shows:
-        return
+    for item in ranked.items:
+        unknown = _first(set(item.source_event_ids) - events)
+        if unknown:
+            raise broken(
+                "evidence-known",
+                f"memory {item.memory_id}: expected ingested events as sources, found {unknown}",
+            )
+    if Observed.STORE in description.shows:
+        _check_stored(ranked, query, dump)
+
+
+def _check_stored(ranked: Ranked, query: Query, dump: StoreDump) -> None:
     stored = {memory.memory_id: memory for memory in dump.memories}
     for item in ranked.items:
         memory = stored.get(item.memory_id)
@@ -144,6 +160,12 @@ def check_ranked(ranked: Ranked, query: Query, description: Description, dump: S
                 "text-as-stored",
                 f"memory {item.memory_id}: expected the text that the store holds, found another",
             )
+        stray = _first(set(item.source_event_ids) - set(memory.evidence_event_ids))
+        if stray:
+            raise broken(
+                "sources-as-stored",
+                f"memory {item.memory_id}: expected sources among the evidence that the store holds, found {stray}",
+            )
 
 
 def check_context(
@@ -161,6 +183,14 @@ def check_context(
             "item-accounted-for",
             "compile: expected every ranked item included or dropped exactly once, found another account",
         )
+    sizes = [(item.item_id, item.tokens) for item in context.included]
+    sizes += [(item.item_id, item.tokens) for item in context.dropped]
+    for name, size in sizes:
+        tokens = counter.count(render_item(items[name]))
+        if size != tokens:
+            raise broken(
+                "true-count", f"compile: expected {tokens} tokens for {name}, found {size}"
+            )
     if context.text != render(items[name] for name in included):
         raise broken(
             "shared-template",

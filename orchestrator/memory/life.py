@@ -152,7 +152,7 @@ class _Life:
             Step.RETRIEVE,
             "ranked",
             given.query.digest_sha256(),
-            lambda: self._retrieved(description, dump),
+            lambda: self._retrieved(description, dump, events),
         )
         if given.condition.budget is None:
             self._unchanged(Step.RETRIEVE)
@@ -278,9 +278,11 @@ class _Life:
             past = self._answer(StoreDump, lambda: self._adapter.dump(as_of))
             self._keep("dump-as-of", past.canonical())
 
-    def _retrieved(self, description: Description, dump: StoreDump) -> Ranked:
+    def _retrieved(
+        self, description: Description, dump: StoreDump, events: frozenset[str]
+    ) -> Ranked:
         ranked = self._answer(Ranked, lambda: self._adapter.retrieve(self._a.query))
-        check_ranked(ranked, self._a.query, description, dump)
+        check_ranked(ranked, self._a.query, description, dump, events)
         self._unchanged(Step.RETRIEVE)
         self._items = tuple(
             MemoryItem(

@@ -6,7 +6,7 @@ Chosen from the newest backwards and shown in the order in which they happened.
 from __future__ import annotations
 
 from orchestrator.memory.builtin import ranked_of
-from orchestrator.memory.compile import compile_context
+from orchestrator.memory.compile import compile_context, render_item
 from orchestrator.memory.supplies import Supplies
 from orchestrator.memory.verbatim import VerbatimMemory
 from orchestrator.model.condition import MemoryBudget
@@ -41,7 +41,7 @@ class TailMemory(VerbatimMemory):
         drops = tuple(
             DroppedItem(
                 item_id=item.memory_id,
-                tokens=self._counter.count(item.text),
+                tokens=self._counter.count(render_item(item)),
                 reason="over_budget",
             )
             for item in left

@@ -12,6 +12,7 @@ from orchestrator.model.lifecycle import (
     ContractFailure,
     DroppedItem,
     IncludedItem,
+    Step,
     StepRecord,
 )
 
@@ -53,6 +54,8 @@ class Remembered(Document):
     def _a_failure_delivers_nothing(self) -> Self:
         if self.failure is not None and self.context is not None:
             raise ValueError("a memory system that broke its contract delivers no context")
+        if self.failure is not None and self.failure.step is Step.CLOSE:
+            raise ValueError("what breaks at the close, after the delivery, is no failed delivery")
         return self
 
 

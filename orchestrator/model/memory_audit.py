@@ -14,7 +14,7 @@ from orchestrator.core.canonical import canonical_bytes, digest_sha256, sha256_h
 from orchestrator.core.errors import DocumentError
 from orchestrator.core.strictjson import parse_json
 from orchestrator.model.base import Closed, Sha256, Slug, Text, parse_one_of, require_canonical
-from orchestrator.model.lifecycle import DropReason
+from orchestrator.model.lifecycle import ContractFailure, DropReason
 from orchestrator.model.report import Count
 
 PLAN_VERSION: Final = 1
@@ -165,6 +165,11 @@ def parse_audit(data: bytes, *, where: str) -> AnyAudit:
     audit = parse_one_of(_AUDIT, data, where=where, what="memory audit", schema="memory-audit")
     require_canonical(audit, data, where=where, what="memory audit")
     return audit
+
+
+def told_failure(failure: ContractFailure) -> str:
+    """Returns the words in which an audit gives a broken contract."""
+    return f"{failure.step.value}: {failure.kind}: {failure.rule}: {failure.detail}"
 
 
 def counts_of(audit: MemoryAudit) -> tuple[AuditCounts, Count, Count]:

@@ -6,12 +6,12 @@ guessed. Attribution and the assessment of an audit follow from it without the k
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from orchestrator.model.base import Closed, Document, Sha256, Slug, Text
-from orchestrator.model.lifecycle import ContractFailure, DropReason, Observed
+from orchestrator.model.lifecycle import ContractFailure, DropReason, Observed, Step
 
 TRACE = "memory-trace"
 """The name of a trace among the artifacts of a trial's grade."""
@@ -99,6 +99,12 @@ class MemoryTrace(Document):
     stale_followed: tuple[Slug, ...]
     cited: tuple[Slug, ...]
     failure: ContractFailure | None = None
+
+    @model_validator(mode="after")
+    def _the_close_delivers_nothing(self) -> Self:
+        if self.failure is not None and self.failure.step is Step.CLOSE:
+            raise ValueError("what breaks at the close, after the delivery, is no failed delivery")
+        return self
 
     def has(self, stage: str) -> bool:
         """Whether the arm has a stage that could fail."""

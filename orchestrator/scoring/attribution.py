@@ -34,7 +34,6 @@ _FAILURE_OF_STEP: dict[Step, Failure] = {
     Step.FREEZE: Failure.UPDATE_NOT_APPLIED,
     Step.RETRIEVE: Failure.RELEVANT_MEMORY_MISSING,
     Step.COMPILE: Failure.CONTEXT_BUDGET_DROPPED,
-    Step.CLOSE: Failure.CONTEXT_BUDGET_DROPPED,
 }
 STAGES = tuple(PathStage)
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from orchestrator.core.canonical import sha256_hex
-from orchestrator.model.lifecycle import ContractFailure
 from orchestrator.model.memory import Injection, Remembered
 from orchestrator.model.memory_audit import (
     AnyAudit,
@@ -21,6 +20,7 @@ from orchestrator.model.memory_audit import (
     NotApplicable,
     counts_of,
     hashes_of,
+    told_failure,
 )
 from orchestrator.model.report import Count
 from orchestrator.model.trace import MemoryTrace
@@ -108,7 +108,7 @@ def _draft(given: Audited) -> MemoryAudit:
         truncation_reason=next((item.reason for item in injection.dropped), None),
         degraded_mode=given.remembered.context.degraded if given.remembered.context else (),
         runtime_contract_failure=failure is not None,
-        runtime_contract_failure_reason=_told(failure) if failure else None,
+        runtime_contract_failure_reason=told_failure(failure) if failure else None,
         injected_text_sha256=injection.text_sha256,
         prompt_sha256=injection.prompt_sha256,
         context_plan_sha256=UNMADE,
@@ -187,7 +187,3 @@ def _effect(resolved: bool, control: bool | None) -> tuple[bool | None, bool | N
     if control is None:
         return None, None
     return resolved and not control, control and not resolved
-
-
-def _told(failure: ContractFailure) -> str:
-    return f"{failure.step.value}: {failure.kind}: {failure.rule}: {failure.detail}"

@@ -59,6 +59,7 @@ def facts(trial: Rehearsed) -> AuditFacts:
         applies=trial.trace.applies,
         remembered=trial.remembered,
         injection=trial.injection,
+        trace=trial.trace,
     )
 
 
@@ -151,7 +152,9 @@ def test_arms_without_a_memory_system_carry_no_evidence(honest, information, fai
         "status",
     }
     without = facts(honest)
-    without = AuditFacts(PLAN, without.trial, False, without.remembered, without.injection)
+    without = AuditFacts(
+        PLAN, without.trial, False, without.remembered, without.injection, without.trace
+    )
     assert verify_audit(bare.canonical(), without, where="audit") == "not_applicable"
     with pytest.raises(MemtrialError, match="memory system"):
         verify_audit(made(honest).canonical(), without, where="audit")

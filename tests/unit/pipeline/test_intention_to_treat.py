@@ -86,7 +86,7 @@ def test_the_audit_of_such_a_trial_never_says_that_memory_helped(folder, control
     audit = audit_of(Audited("1" * 64, seen.trial, remembered, injection, seen, verdict, control))
     assert audit.status == "contract_failure"
     assert (audit.resolved, audit.memory_helped, audit.memory_hurt) == (True, *effect)
-    facts = AuditFacts("1" * 64, seen.trial, True, remembered, injection)
+    facts = AuditFacts("1" * 64, seen.trial, True, remembered, injection, seen)
     assert verify_audit(audit.canonical(), facts, where="audit") == "contract_failure"
 
 

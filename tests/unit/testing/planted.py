@@ -88,6 +88,25 @@ class CitesAnUnknownId(Sound):
         return found.model_copy(update={"items": (made_up, *found.items[1:])})
 
 
+class NamesOtherSources(Sound):
+    """Says that a memory rests on another event than its store does."""
+
+    def retrieve(self, query: Query) -> Ranked:
+        found = super().retrieve(query)
+        other = found.items[1].source_event_ids
+        item = found.items[0].model_copy(update={"source_event_ids": other})
+        return found.model_copy(update={"items": (item, *found.items[1:])})
+
+
+class CountsItemsWrong(Sound):
+    """Says that every item is free."""
+
+    def compile(self, ranked: Ranked, budget: MemoryBudget) -> CompiledContext:
+        found = super().compile(ranked, budget)
+        free = tuple(item.model_copy(update={"tokens": 0}) for item in found.included)
+        return found.model_copy(update={"included": free})
+
+
 class DropsSilently(Sound):
     """Leaves tool output out and does not say so."""
 
