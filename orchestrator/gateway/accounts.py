@@ -143,6 +143,9 @@ def _charges(lines: Iterable[SpendLine]) -> tuple[Charge, ...]:
             if body.call != len(found):
                 raise _broken(f"call {len(found)} in {SPEND_FILE}", f"call {body.call}")
             found.append(Charge(body, None))
+        elif not isinstance(body, Settled):
+            # Counts of calls and tokens; the traffic record and the ledger say the same.
+            continue
         elif body.call >= len(found) or found[body.call].settled is not None:
             raise _broken(
                 f"one settlement for each call in {SPEND_FILE}", f"another of {body.call}"

@@ -1,6 +1,6 @@
-"""Caps on money: every call is reserved before it is forwarded and settled when it has ended.
+"""Caps on money, calls and tokens: every call is reserved before it is forwarded and settled when it has ended.
 
-Writes the spend book, the authority on money. A reservation that nobody settled (a process died) counts
+Writes the spend book, the authority on money and, under an approval that bounds them, on calls and tokens. A reservation that nobody settled (a process died) counts
 in full, for ever. Reserving is one step of one event loop, so concurrent calls cannot pass a cap
 together.
 """
@@ -8,12 +8,26 @@ together.
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from orchestrator.gateway.log import ChainedLog
-from orchestrator.model.exchange import Cap, Cost, Reserved, Role, Settled, SpendLine, UsageSource
-from orchestrator.model.usage import Caps
+from orchestrator.gateway.quota import Counts, OverCap
+from orchestrator.model.exchange import (
+    AgentCalled,
+    Cap,
+    Cost,
+    Reserved,
+    Role,
+    Settled,
+    SpendLine,
+    TokensReserved,
+    TokensSettled,
+    UsageSource,
+)
+from orchestrator.model.usage import Caps, Quota, Usage
+
+NO_TOKENS = Usage()
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,17 +39,6 @@ class Account:
     role: Role
 
 
-class OverCap(Exception):
-    """A cap leaves no room for a call. `cap` names it, `left_usd_micros` is what it still has."""
-
-    def __init__(self, cap: Cap, wanted_usd_micros: int, left_usd_micros: int) -> None:
-        super().__init__(
-            f"the call can cost {wanted_usd_micros} micro-USD, the cap per {cap} leaves {left_usd_micros}"
-        )
-        self.cap = cap
-        self.left_usd_micros = left_usd_micros
-
-
 @dataclass(frozen=True, slots=True)
 class Reservation:
     """Money set aside for one call."""
@@ -43,28 +46,34 @@ class Reservation:
     call: int
     account: Account
     usd_micros: int
+    bound: Usage = NO_TOKENS
 
 
 class Budget:
     """The caps of a run over its spend book."""
 
-    def __init__(self, caps: Caps, book: Path, *, real_money: bool = True) -> None:
+    def __init__(
+        self, caps: Caps, book: Path, *, real_money: bool = True, quota: Quota | None = None
+    ) -> None:
         """Opens the book and counts what it says was spent.
 
         Args:
             caps: the caps of the run.
             book: the spend book.
             real_money: a reservation must be on disk before its call is forwarded.
+            quota: what the run may use besides money.
 
         Raises:
             UsageError: another process holds the book.
             IntegrityError: the book was changed.
         """
         self._caps = caps
+        self._counts = Counts(quota)
         self._real_money = real_money
         self._book = ChainedLog(book, SpendLine)
         self._committed: dict[tuple[str, str], int] = defaultdict(int)
         self._open: dict[int, Reservation] = {}
+        self._bounds: dict[int, Usage] = {}
         self._next = 0
         self._replay()
 
@@ -75,16 +84,42 @@ class Budget:
                 account = Account(body.trial, body.condition, body.role)
                 self._open[body.call] = Reservation(body.call, account, body.usd_micros)
                 self._add(account, body.usd_micros)
+                self._counts.provider_calls += 1
                 self._next = body.call + 1
-            else:
+            elif isinstance(body, Settled):
                 reservation = self._open.pop(body.call)
                 self._add(reservation.account, body.usd_micros - reservation.usd_micros)
+            else:
+                self._replay_counts(body)
         for reservation in list(self._open.values()):
             spent = reservation.usd_micros
             self.settle(
                 reservation, Cost(usd_micros=spent, uncached_usd_micros=spent), "reservation"
             )
         self._book.lines.clear()
+        self._bounds.clear()
+
+    def _replay_counts(self, body: TokensReserved | TokensSettled | AgentCalled) -> None:
+        if isinstance(body, AgentCalled):
+            self._counts.agent_calls += 1
+            return
+        tokens = Usage(input=body.input_tokens, output=body.output_tokens)
+        before = self._bounds.pop(body.call, NO_TOKENS)
+        self._counts.add(tokens.input - before.input, tokens.output - before.output)
+        if isinstance(body, TokensReserved):
+            self._bounds[body.call] = tokens
+            if body.call in self._open:
+                self._open[body.call] = replace(self._open[body.call], bound=tokens)
+
+    def open_attempt(self, trial: str, attempt: int) -> None:
+        """Counts an attempt of an agent. Await `durable` before it begins.
+
+        Raises:
+            OverCap: the approval allows no more of them.
+        """
+        self._counts.open_attempt()
+        if self._counts.quota is not None:
+            self._book.append(AgentCalled(trial=trial, attempt=attempt))
 
     def committed_usd_micros(self, scope: str = "run", name: str = "") -> int:
         """Returns what is spent or set aside in a scope: `run`, `condition` or `trial`."""
@@ -99,11 +134,19 @@ class Budget:
         """How many reservations of a trial are open."""
         return sum(r.account.trial == trial for r in self._open.values())
 
-    def reserve(self, account: Account, model: str, usd_micros: int) -> Reservation:
-        """Sets money aside, or refuses. Await `durable` before the call is forwarded.
+    def reserve(
+        self, account: Account, model: str, usd_micros: int, bound: Usage = NO_TOKENS
+    ) -> Reservation:
+        """Sets money and tokens aside, or refuses. Await `durable` before the call is forwarded.
+
+        Args:
+            account: who is charged.
+            model: its id.
+            usd_micros: the most that the call can cost.
+            bound: the most tokens that it can use.
 
         Raises:
-            OverCap: a cap has no room for the sum.
+            OverCap: a cap has no room for it.
         """
         if usd_micros > self._caps.per_call_usd_micros:
             raise OverCap("call", usd_micros, self._caps.per_call_usd_micros)
@@ -111,7 +154,10 @@ class Budget:
             left = cap - self._committed[scope, name]
             if usd_micros > left:
                 raise OverCap(scope, usd_micros, max(left, 0))
-        reservation = Reservation(self._next, account, usd_micros)
+        self._counts.check(bound)
+        reservation = Reservation(self._next, account, usd_micros, bound)
+        self._counts.provider_calls += 1
+        self._counts.add(bound.all_input, bound.output)
         self._next += 1
         self._open[reservation.call] = reservation
         self._add(account, usd_micros)
@@ -125,6 +171,14 @@ class Budget:
                 usd_micros=usd_micros,
             )
         )
+        if self._counts.quota is not None:
+            self._book.append(
+                TokensReserved(
+                    call=reservation.call,
+                    input_tokens=bound.all_input,
+                    output_tokens=bound.output,
+                )
+            )
         return reservation
 
     async def durable(self) -> None:
@@ -134,8 +188,17 @@ class Budget:
         else:
             self._book.flush()
 
-    def settle(self, reservation: Reservation, cost: Cost, source: UsageSource) -> None:
-        """Replaces a reservation by what the call cost; a second settlement of one call is ignored."""
+    def settle(
+        self, reservation: Reservation, cost: Cost, source: UsageSource, usage: Usage | None = None
+    ) -> None:
+        """Replaces a reservation by what the call cost; a second settlement of one call is ignored.
+
+        Args:
+            reservation: what was set aside.
+            cost: what the call cost.
+            source: whether the provider reported it; what it did not report counts in full.
+            usage: the tokens that it reported.
+        """
         if self._open.pop(reservation.call, None) is None:
             return
         self._add(reservation.account, cost.usd_micros - reservation.usd_micros)
@@ -147,6 +210,15 @@ class Budget:
                 source=source,
             )
         )
+        bound = reservation.bound
+        used = NO_TOKENS if source == "none" else bound if usage is None else usage
+        self._counts.add(used.all_input - bound.all_input, used.output - bound.output)
+        if self._counts.quota is not None:
+            self._book.append(
+                TokensSettled(
+                    call=reservation.call, input_tokens=used.all_input, output_tokens=used.output
+                )
+            )
 
     def _scopes(self, account: Account) -> tuple[tuple[Cap, str, int], ...]:
         return (

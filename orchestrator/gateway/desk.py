@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 
 from orchestrator.core.clock import utc_now_text
 from orchestrator.gateway.answers import error_body
-from orchestrator.gateway.budget import Account, Budget, OverCap, Reservation
-from orchestrator.gateway.meter import bound_usd_micros, cost_of
+from orchestrator.gateway.budget import Account, Budget, Reservation
+from orchestrator.gateway.meter import bound_usage, bound_usd_micros, cost_of
 from orchestrator.gateway.modes import (
     CONTENT_JSON,
     Answer,
@@ -26,6 +26,7 @@ from orchestrator.gateway.modes import (
     UpstreamCut,
 )
 from orchestrator.gateway.passage import ClientGone, Passage, Reply
+from orchestrator.gateway.quota import OverCap
 from orchestrator.gateway.reading import AnswerReader
 from orchestrator.gateway.record import Recorder
 from orchestrator.gateway.secrets import Secrets
@@ -210,7 +211,9 @@ class Desk:
                 400,
                 f"expected a model with a price for {asked.api} ({known}), found {asked.model[:80]!r}",
             )
-        reservation = self._reserve(draft, grant, bound_usd_micros(asked, price))
+        reservation = self._reserve(
+            draft, grant, bound_usd_micros(asked, price), bound_usage(asked, price)
+        )
         draft.ordinal = self._next_ordinal(grant, draft.api)
         call = Call(
             trial=grant.trial,
@@ -225,10 +228,10 @@ class Desk:
         )
         return call, price, reservation
 
-    def _reserve(self, draft: _Draft, grant: Grant, usd_micros: int) -> Reservation:
+    def _reserve(self, draft: _Draft, grant: Grant, usd_micros: int, bound: Usage) -> Reservation:
         account = Account(grant.trial, grant.condition, grant.role)
         try:
-            reservation = self.budget.reserve(account, draft.model or "", usd_micros)
+            reservation = self.budget.reserve(account, draft.model or "", usd_micros, bound)
         except OverCap as error:
             raise _Refused(
                 "refused_budget", 400, f"budget exhausted: {error}", error.cap
@@ -251,7 +254,7 @@ class Desk:
             yield
         finally:
             self._cost(draft, price)
-            self.budget.settle(reservation, draft.cost, draft.source)
+            self.budget.settle(reservation, draft.cost, draft.source, draft.usage)
             self._record(draft)
 
     def _cost(self, draft: _Draft, price: ModelPrice) -> None:

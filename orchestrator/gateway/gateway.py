@@ -12,11 +12,12 @@ import socket
 import stat
 from pathlib import Path
 
-from orchestrator.core.errors import UsageError
+from orchestrator.core.errors import BudgetExhausted, UsageError
 from orchestrator.gateway.budget import Budget
 from orchestrator.gateway.cassette import Cassette, ReplayMode
 from orchestrator.gateway.desk import Desk
 from orchestrator.gateway.modes import Mode
+from orchestrator.gateway.quota import OverCap
 from orchestrator.gateway.record import Recorder
 from orchestrator.gateway.scripted import ScriptedMode
 from orchestrator.gateway.secrets import Secrets
@@ -25,7 +26,7 @@ from orchestrator.gateway.tally import AttemptTally
 from orchestrator.gateway.tokens import Grant
 from orchestrator.model.exchange import Role
 from orchestrator.model.gateway import Bounds, GatewaySetup, Traffic
-from orchestrator.model.usage import Caps, PriceTable
+from orchestrator.model.usage import Caps, PriceTable, Quota
 from orchestrator.protocols import GatewayPlace, TrialPlace
 
 SPEND = "spend.jsonl"
@@ -46,11 +47,14 @@ class Gateway:
         bounds: Bounds,
         secrets: Secrets,
         book: Path | None = None,
+        quota: Quota | None = None,
     ) -> None:
         """Opens record and spend book; the book lies in the record's folder unless `book` names it."""
         self._recorder = Recorder(folder, secrets)
         try:
-            self._budget = Budget(caps, book or folder / SPEND, real_money=mode.name == "live")
+            self._budget = Budget(
+                caps, book or folder / SPEND, real_money=mode.name == "live", quota=quota
+            )
         except BaseException:
             self._recorder.close()
             raise
@@ -75,6 +79,7 @@ class Gateway:
 
         Raises:
             UsageError: the trial is open already.
+            BudgetExhausted: the approval allows no more attempts of agents.
         """
         if place.trial in self._servers:
             raise UsageError(
@@ -82,6 +87,15 @@ class Gateway:
                 f"expected trial {place.trial} closed, found it open",
                 hint="close the attempt before the next begins",
             )
+        try:
+            self._budget.open_attempt(place.trial, place.attempt)
+        except OverCap as error:
+            raise BudgetExhausted(
+                "agent-calls-used-up",
+                f"{place.trial}: expected another attempt that the approval allows, found: {error}",
+                hint="what is left of this run needs another approval, of another plan",
+            ) from error
+        await self._budget.durable()
         folder = self._sockets / f"{self._count:06d}"
         self._count += 1
         folder.mkdir(parents=True)

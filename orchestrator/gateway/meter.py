@@ -31,14 +31,22 @@ def cost_of(usage: Usage, price: ModelPrice) -> Cost:
     )
 
 
-def bound_usd_micros(asked: Asked, price: ModelPrice) -> int:
-    """Returns the most that a request can cost."""
-    input_tokens = asked.plain_bytes + HIDDEN_INPUT_TOKENS + TOKENS_PER_IMAGE * asked.images
+def bound_usage(asked: Asked, price: ModelPrice) -> Usage:
+    """Returns the most tokens that a request can use."""
     output_tokens = 0
     if asked.api != "embeddings":
         wanted = asked.max_output_tokens
         output_tokens = (price.max_output_tokens if wanted is None else wanted) * asked.choices
-    return _up(input_tokens * price.dearest_input + output_tokens * price.output)
+    return Usage(
+        input=asked.plain_bytes + HIDDEN_INPUT_TOKENS + TOKENS_PER_IMAGE * asked.images,
+        output=output_tokens,
+    )
+
+
+def bound_usd_micros(asked: Asked, price: ModelPrice) -> int:
+    """Returns the most that a request can cost."""
+    bound = bound_usage(asked, price)
+    return _up(bound.input * price.dearest_input + bound.output * price.output)
 
 
 def least_usd_micros(price: ModelPrice, max_output_tokens: int | None) -> int:

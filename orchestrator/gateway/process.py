@@ -16,7 +16,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from orchestrator.core.errors import ApprovalRefused, EnvironmentMissing, MemtrialError
+from orchestrator.core.errors import (
+    ApprovalRefused,
+    BudgetExhausted,
+    EnvironmentMissing,
+    MemtrialError,
+)
 from orchestrator.core.strictjson import parse_json
 from orchestrator.core.waiting import readable
 from orchestrator.gateway.control import MAX_LINE_BYTES, order_close, order_open
@@ -34,6 +39,12 @@ class GatewayFault(MemtrialError):
     """The gateway's process failed or refused."""
 
     exit_code = 4
+
+
+# What the other process refused for a reason that this one must tell apart, by exit code.
+_MEANT: dict[int, type[MemtrialError]] = {
+    kind.exit_code: kind for kind in (ApprovalRefused, BudgetExhausted)
+}
 
 
 class GatewayProcess:
@@ -98,14 +109,9 @@ class GatewayProcess:
         if not isinstance(answer, dict):
             raise self._silent("something else")
         failed = answer.get("failed")
-        if isinstance(failed, dict) and failed.get("exit_code") == ApprovalRefused.exit_code:
-            raise ApprovalRefused(
-                str(failed["reference"]), str(failed["message"]), hint=str(failed["hint"])
-            )
         if isinstance(failed, dict):
-            raise GatewayFault(
-                str(failed["reference"]), str(failed["message"]), hint=str(failed["hint"])
-            )
+            kind = _MEANT.get(int(str(failed.get("exit_code", 0))), GatewayFault)
+            raise kind(str(failed["reference"]), str(failed["message"]), hint=str(failed["hint"]))
         return answer
 
     def _silent(self, found: str) -> EnvironmentMissing:

@@ -29,7 +29,17 @@ Outcome = Literal[
     "refused_secret",
     "cassette_miss",
 ]
-Cap = Literal["call", "trial", "condition", "run"]
+# The first four are money of a scope; the others count over the whole run.
+Cap = Literal[
+    "call",
+    "trial",
+    "condition",
+    "run",
+    "agent_calls",
+    "provider_calls",
+    "input_tokens",
+    "output_tokens",
+]
 UsageSource = Literal["reported", "reservation", "none"]
 Match = Literal["exact", "normalised", "divergent", "exhausted"]
 
@@ -130,7 +140,35 @@ class Settled(Closed):
     source: UsageSource
 
 
-SpendBody = Annotated[Reserved | Settled, Field(discriminator="kind")]
+class TokensReserved(Closed):
+    """The most tokens that a call may use, under an approval that bounds them. Follows its `reserved`."""
+
+    kind: Literal["tokens_reserved"] = "tokens_reserved"
+    call: int = Field(ge=0)
+    input_tokens: int = Field(ge=0)
+    output_tokens: int = Field(ge=0)
+
+
+class TokensSettled(Closed):
+    """How many tokens a call counts for in the end. Follows its `settled`."""
+
+    kind: Literal["tokens_settled"] = "tokens_settled"
+    call: int = Field(ge=0)
+    input_tokens: int = Field(ge=0)
+    output_tokens: int = Field(ge=0)
+
+
+class AgentCalled(Closed):
+    """An attempt of a trial was opened, under an approval that bounds how many there may be."""
+
+    kind: Literal["agent_called"] = "agent_called"
+    trial: Text
+    attempt: int = Field(ge=0)
+
+
+SpendBody = Annotated[
+    Reserved | Settled | TokensReserved | TokensSettled | AgentCalled, Field(discriminator="kind")
+]
 TrafficBody = Annotated[Exchange | Lookup, Field(discriminator="kind")]
 
 

@@ -9,21 +9,24 @@ from __future__ import annotations
 from typing import Self, final
 
 from orchestrator.core.errors import ApprovalRefused
+from orchestrator.model.usage import Quota
 
 
 @final
 class Permit:
     """What was approved: a plan, a sum, a time, and where calls may go.
 
-    `max_usd_micros` bounds the spending of the whole run; `not_after` is an RFC 3339 time in UTC;
+    `max_usd_micros` bounds the spending of the whole run, `quota` its calls and tokens where people signed
+    bounds of these; `not_after` is an RFC 3339 time in UTC;
     `upstreams` are pairs of provider and origin (`https://host[:port]`).
     """
 
-    __slots__ = ("max_usd_micros", "not_after", "plan_sha256", "record", "upstreams")
+    __slots__ = ("max_usd_micros", "not_after", "plan_sha256", "quota", "record", "upstreams")
 
     plan_sha256: str
     max_usd_micros: int
     not_after: str
+    quota: Quota | None
     upstreams: tuple[tuple[str, str], ...]
     record: bool
 

@@ -89,3 +89,12 @@ class Caps(Closed):
     per_trial_usd_micros: int = Field(ge=0)
     per_condition_usd_micros: int = Field(ge=0)
     per_run_usd_micros: int = Field(ge=0)
+
+
+class Quota(Closed):
+    """Upper bounds of a whole run, all attempts counted, besides its money: what an approval allows."""
+
+    agent_calls: int = Field(gt=0)
+    provider_calls: int = Field(gt=0)
+    input_tokens: Tokens = Field(gt=0)
+    output_tokens: Tokens = Field(gt=0)

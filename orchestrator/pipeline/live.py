@@ -196,6 +196,7 @@ def live_gateway(line: bytes) -> Gateway:
         bounds=setup.bounds,
         secrets=Secrets(keys.values()),
         book=book,
+        quota=leave.permit.quota,
     )
 
 

@@ -251,13 +251,13 @@ def check_traffic(traffic: Traffic | None) -> None:
 
     Raises:
         IntegrityError: its replay left its recording.
-        BudgetExhausted: a cap of the condition or of the whole run was met.
+        BudgetExhausted: a cap that trials share was met: of the condition, of the run, or of its approval.
     """
-    shared = {"condition", "run"}.intersection(traffic.caps_met) if traffic is not None else None
+    shared = set(traffic.caps_met) - {"call", "trial"} if traffic is not None else None
     if shared:
         raise BudgetExhausted(
             "budget-exhausted",
-            f"expected the cap per {min(shared)} to leave room for the most that the next call may cost, found less",
+            f"expected the cap of {min(shared).replace('_', ' ')} to leave room for the most that the next call may take, found less",
             hint="make a plan with a higher cap",
         )
     left = traffic.divergence if traffic is not None else None

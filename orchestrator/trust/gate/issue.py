@@ -8,10 +8,16 @@ from __future__ import annotations
 from orchestrator.core.clock import utc_text_of
 from orchestrator.model.approval import Upstream
 from orchestrator.model.permit import Permit
+from orchestrator.model.usage import Quota
 
 
 def issue_permit(
-    *, plan_sha256: str, max_usd_micros: int, expires_s: int, upstreams: tuple[Upstream, ...]
+    *,
+    plan_sha256: str,
+    max_usd_micros: int,
+    expires_s: int,
+    upstreams: tuple[Upstream, ...],
+    quota: Quota | None = None,
 ) -> Permit:
     """Returns the permit for one plan. Call it after every check of the gate has passed."""
     permit = object.__new__(Permit)
@@ -19,5 +25,6 @@ def issue_permit(
     permit.max_usd_micros = max_usd_micros
     permit.not_after = utc_text_of(expires_s)
     permit.upstreams = tuple((u.provider, u.origin) for u in upstreams)
+    permit.quota = quota
     permit.record = True
     return permit

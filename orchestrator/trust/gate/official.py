@@ -14,8 +14,10 @@ from orchestrator.core.canonical import sha256_hex
 from orchestrator.core.clock import utc_text_of
 from orchestrator.core.errors import ApprovalRefused, MemtrialError
 from orchestrator.core.files import write_atomic
+from orchestrator.model.approval import ApprovedCaps
 from orchestrator.model.gate import GateReport, NamedDigest, RootSeen, StepResult
 from orchestrator.model.permit import Permit
+from orchestrator.model.usage import Quota
 from orchestrator.trust.gate.asked import GateAsked, Governed, State, known
 from orchestrator.trust.gate.before import (
     SEEN,
@@ -120,8 +122,18 @@ def dispatch(asked: GateAsked) -> Dispatch:
         max_usd_micros=approval.caps.max_cost_usd_micros,
         expires_s=approval.window.expires_s,
         upstreams=(approval.runner.upstream,),
+        quota=_quota(approval.caps),
     )
     return Dispatch(permit, approval, sha256_hex(state.envelope), state.signers, state.asserted)
+
+
+def _quota(caps: ApprovedCaps) -> Quota:
+    return Quota(
+        agent_calls=caps.max_agent_calls,
+        provider_calls=caps.max_provider_calls,
+        input_tokens=caps.max_input_tokens,
+        output_tokens=caps.max_output_tokens,
+    )
 
 
 def _run(state: State) -> ApprovalRefused | None:

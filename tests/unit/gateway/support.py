@@ -84,6 +84,7 @@ def mint_permit(
         "max_usd_micros": MUCH,
         "not_after": "2999-01-01T00:00:00Z",
         "upstreams": upstreams,
+        "quota": None,
         "record": True,
     }
     for name, value in {**facts, **changes}.items():

@@ -15,8 +15,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from orchestrator.core.errors import IntegrityError, UsageError
-from orchestrator.gateway.budget import Account, Budget, OverCap, Reservation
+from orchestrator.gateway.budget import Account, Budget, Reservation
 from orchestrator.gateway.meter import bound_usd_micros, cost_of
+from orchestrator.gateway.quota import OverCap
 from orchestrator.gateway.wire import read_request
 from orchestrator.model.exchange import Cost, Reserved
 from orchestrator.model.usage import Caps, Usage
@@ -113,7 +114,7 @@ def test_whatever_is_reserved_and_settled_the_sum_stays_below_the_cap(tmp_path_f
         try:
             reservation = budget.reserve(account(), "m", wanted)
         except OverCap as error:
-            refused_rightly &= wanted > error.left_usd_micros
+            refused_rightly &= wanted > error.left
             continue
         cost = min(spent, wanted)
         waiting.append((reservation, Cost(usd_micros=cost, uncached_usd_micros=cost)))
