@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal, Self
 
-from pydantic import Field, StringConstraints, model_validator
+from pydantic import AfterValidator, Field, StringConstraints, model_validator
 
 from orchestrator.model.approval import (
     Branch,
@@ -17,9 +17,25 @@ from orchestrator.model.approval import (
 )
 from orchestrator.model.base import Closed, Document, Sha256, Slug, Text, UtcTime
 
+
+def _inside(path: str) -> str:
+    """Refuses a path that could leave its folder."""
+    if any(part in {".", ".."} for part in path.split("/")):
+        raise ValueError("a path has no . and no .. in it")
+    return path
+
+
 ANSWER_TYPE = "application/vnd.memtrial.supervisor-answer.v1+json"
+# Distributions have files such as `https%3A%2F%2Fexample.org` and `script (dev).tmpl`; visible ASCII alone, for a
+# manifest is read by people.
 RelativePath = Annotated[
-    str, StringConstraints(pattern=r"^[A-Za-z0-9_.+@-]+(/[A-Za-z0-9_.+@-]+)*$")
+    str,
+    StringConstraints(pattern=r"^[ !-.0-\[\]-~]+(/[ !-.0-\[\]-~]+)*$", max_length=1024),
+    AfterValidator(_inside),
+]
+LinkTarget = Annotated[
+    str,
+    StringConstraints(pattern=r"^(\.\./)*[ !-.0-\[\]-~]+(/[ !-.0-\[\]-~]+)*$", max_length=1024),
 ]
 
 
@@ -63,16 +79,33 @@ class ManifestFile(Closed):
     sha256: Sha256
 
 
+class ManifestLink(Closed):
+    """One symbolic link, such as the `lib64` of a virtual environment: from below the prefix to below it."""
+
+    path: RelativePath
+    target: LinkTarget
+
+    @model_validator(mode="after")
+    def _stays(self) -> Self:
+        ups = self.target.count("../") if self.target.startswith("../") else 0
+        plain = self.target[3 * ups :].split("/")
+        if any(part in {".", ".."} for part in plain) or ups > self.path.count("/"):
+            raise ValueError("a link leads to a place below its prefix")
+        return self
+
+
 class Manifest(Document):
-    """Every file below a prefix, sorted by path."""
+    """Every file and every link below a prefix, sorted by path."""
 
     files: tuple[ManifestFile, ...] = Field(min_length=1, max_length=100_000)
+    links: tuple[ManifestLink, ...] = Field(default=(), max_length=1000)
 
     @model_validator(mode="after")
     def _sorted(self) -> Self:
-        names = [file.path for file in self.files]
-        if names != sorted(set(names)):
-            raise ValueError("files must be sorted by path, each once")
+        for items in (self.files, self.links):
+            names = [item.path for item in items]
+            if names != sorted(set(names)):
+                raise ValueError("files and links must be sorted by path, each once")
         return self
 
 

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from pydantic import ValidationError
+
 from orchestrator.core.canonical import sha256_hex
 from orchestrator.core.errors import ApprovalRefused
-from orchestrator.model.gate import Manifest, ManifestFile
+from orchestrator.model.gate import Manifest, ManifestFile, ManifestLink
 from orchestrator.trust.trusted import check_folders, read_trusted
 
 MAX_FILE_BYTES = 256 * 1024 * 1024
@@ -25,32 +27,47 @@ def manifest_of(prefix: Path, *, owner_uid: int) -> Manifest:
         owner_uid: who may own its files besides root.
 
     Raises:
-        ApprovalRefused: a link, a file that somebody else can write, or a development install.
+        ApprovalRefused: a link that leads out, a file that somebody else can write, or a development install.
     """
     check_folders(prefix, owner_uid=owner_uid)
-    files = []
+    files, links = [], []
     for path in sorted(prefix.rglob("*"), key=lambda p: p.relative_to(prefix).as_posix()):
+        name = path.relative_to(prefix).as_posix()
         if path.is_symlink():
-            raise _refuse("link-in-prefix", path, "no symbolic link", "one")
+            links.append(_link(path, name))
+            continue
         if path.is_dir():
             check_folders(path, owner_uid=owner_uid)
             continue
         if any(mark in path.name for mark in EDITABLE):
             raise _refuse("editable-install", path, "an installed wheel", "a development install")
         data = read_trusted(path, owner_uid=owner_uid, max_bytes=MAX_FILE_BYTES)
-        files.append(
-            ManifestFile(
-                path=path.relative_to(prefix).as_posix(), bytes=len(data), sha256=sha256_hex(data)
-            )
-        )
+        try:
+            files.append(ManifestFile(path=name, bytes=len(data), sha256=sha256_hex(data)))
+        except ValidationError as error:
+            raise _refuse("name-not-plain", path, "visible ASCII", ascii(name)[:200]) from error
     if not files:
         raise _refuse("prefix-empty", prefix, "an installation", "no file")
-    return Manifest(files=tuple(files))
+    return Manifest(files=tuple(files), links=tuple(links))
+
+
+def _link(path: Path, name: str) -> ManifestLink:
+    """Returns a link that leads from below the prefix to below it; its own folder is no link."""
+    target = str(path.readlink())
+    try:
+        link = ManifestLink(path=name, target=target)
+    except ValidationError as error:
+        raise _refuse(
+            "link-in-prefix", path, "no symbolic link that leads out of it", ascii(target)[:200]
+        ) from error
+    if not path.exists():
+        raise _refuse("link-in-prefix", path, "no symbolic link to nothing", ascii(target)[:200])
+    return link
 
 
 def first_difference(expected: Manifest, found: Manifest) -> str | None:
     """Returns the first path in which two manifests differ, or None."""
-    mine, theirs = ({f.path: f for f in m.files} for m in (expected, found))
+    mine, theirs = ({item.path: item for item in (*m.files, *m.links)} for m in (expected, found))
     return next(
         (
             path

@@ -188,4 +188,11 @@ ATTACKS: tuple[Attack, ...] = (
         "cut to its first line it would forget the others",
         one_line_without_head,
     ),
+    after(
+        "supervisor-linked-inside",
+        12,
+        "supervisor-changed",
+        "its own files are named in its manifest, and so are its links",
+        lambda w: linked(w.prefix / "lib" / "supervisor.py"),
+    ),
 )

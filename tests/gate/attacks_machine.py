@@ -20,6 +20,11 @@ def program(world: World):
     return world.prefix / "lib" / "supervisor.py"
 
 
+def linked_outside(world: World) -> None:
+    program(world).rename(world.folder / "elsewhere.py")
+    program(world).symlink_to(world.folder / "elsewhere.py")
+
+
 def answer(**changes: Any) -> Callable[[World], None]:
     return lambda world: world.answer.update(changes)
 
@@ -120,7 +125,7 @@ ATTACKS: tuple[Attack, ...] = (
         CHANGED,
         lambda w: (w.prefix / "interpreter").unlink(),
     ),
-    after("supervisor-linked", 12, "link-in-prefix", CHANGED, lambda w: linked(program(w))),
+    after("supervisor-linked", 12, "link-in-prefix", CHANGED, linked_outside),
     after(
         "supervisor-hard-linked",
         12,
