@@ -55,6 +55,8 @@ class MiniDriver:
             ("MSWEA_CONFIGURED", "true"),
             ("MSWEA_COST_TRACKING", "ignore_errors"),
             ("MSWEA_GLOBAL_CONFIG_DIR", "/home/agent/.mini"),
+            # By itself it asks ten times over some minutes, whatever the error; the gateway is patient for all.
+            ("MSWEA_MODEL_RETRY_STOP_AFTER_ATTEMPT", "3"),
             ("MSWEA_SILENT_STARTUP", "1"),
             ("OPENAI_API_BASE", f"{access.base_url}/v1"),
             ("OPENAI_API_KEY", access.token),

@@ -1,4 +1,4 @@
-"""Lists and checks agents: `memtrial agents [list|check NAME|smoke [NAME ...]|transcripts RUN]`.
+"""Lists and checks agents: `memtrial agents [list|check NAME|check --agent-file FILE|smoke [NAME ...]|transcripts RUN]`.
 
 `check` and `smoke` run against the scripted model, offline once an agent's image is made: nothing is
 spent. `transcripts` prints what the agents of a run said and did, with --json as ATIF documents.
@@ -7,6 +7,8 @@ spent. `transcripts` prints what the agents of a run said and did, with --json a
 from __future__ import annotations
 
 import argparse
+import shlex
+from pathlib import Path
 
 from orchestrator.cli import render
 from orchestrator.cli.session import add_workers
@@ -29,6 +31,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
         nargs="*",
         metavar="NAME",
         help="agents (smoke: by default all packaged ones), or the run of transcripts",
+    )
+    parser.add_argument(
+        "--agent-file",
+        type=Path,
+        metavar="FILE",
+        help="check: the agent that a small file describes, instead of a name",
     )
     add_workers(parser)
 
@@ -80,16 +88,19 @@ def _list(arguments: argparse.Namespace) -> int:
 
 def _check(arguments: argparse.Namespace) -> int:
     from orchestrator.cli.live import Progress
+    from orchestrator.cli.plan import described
     from orchestrator.pipeline.agentcheck import check_agent
 
-    if len(arguments.names) != 1:
+    path: Path | None = arguments.agent_file
+    if len(arguments.names) != (0 if path else 1):
         raise UsageError(
             "agent-not-named",
-            f"expected the name of one agent, found {len(arguments.names)}",
+            f"expected the name of one agent or --agent-file, found {len(arguments.names)} names",
             hint="run `memtrial agents list`",
         )
+    agent = described(path) if path else arguments.names[0]
     with Progress() as progress:
-        found = check_agent(arguments.names[0], progress.say)
+        found = check_agent(agent, progress.say)
     if arguments.json:
         render.document(found.model_dump(mode="json"))
     else:
@@ -102,7 +113,10 @@ def _check(arguments: argparse.Namespace) -> int:
             hint="read docs/how-to/add-an-agent.md",
         )
     if not arguments.json:
-        render.text(f"next: memtrial agents smoke {found.agent}")
+        following = (
+            "plan --agent-file " + shlex.quote(str(path)) if path else f"agents smoke {found.agent}"
+        )
+        render.text(f"next: memtrial {following}")
     return 0
 
 

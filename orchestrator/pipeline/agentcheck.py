@@ -9,9 +9,10 @@ from __future__ import annotations
 import tempfile
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
-from orchestrator.agents.registry import driver_for, speech_of
+from orchestrator.agents.registry import driver_for, driver_of, speech_of
 from orchestrator.agents.transcripts.reading import transcript_of
 from orchestrator.core.clock import monotonic_ms
 from orchestrator.core.errors import UsageError
@@ -20,6 +21,7 @@ from orchestrator.gateway.recorded import admitted, calls_of, exchanges_of
 from orchestrator.gateway.shown import Expected, prove
 from orchestrator.memory.compile import CLOSE, OPEN, join_prompt
 from orchestrator.model.agentreport import AgentCheck
+from orchestrator.model.agents import CommandAgent
 from orchestrator.model.gateway import Traffic
 from orchestrator.model.plan import Plan
 from orchestrator.model.proof import InjectionProof
@@ -66,21 +68,25 @@ class _Played:
         self.wall_ms = 0
 
 
-def check_agent(name: str, say: Say) -> AgentCheck:
-    """Checks one agent.
+def check_agent(agent: str | CommandAgent, say: Say) -> AgentCheck:
+    """Checks one agent, by its name or by its description.
 
     Raises:
         UsageError: there is no such agent, or it asks no model.
         MemtrialError: its image cannot be made, or the engine fails.
     """
-    driver_for(name)
-    if speech_of(name) is None:
-        raise UsageError(
-            "agent-asks-no-model",
-            f"expected an agent that asks a model, found {name}",
-            hint="run `memtrial agents list`",
-        )
-    plan = make_plan(PlanRequest(agents=(name,), tasks=(TASK,), conditions=(WITH,)), say)
+    request = PlanRequest(agents=(), tasks=(TASK,), conditions=(WITH,))
+    if isinstance(agent, CommandAgent):
+        name, request = agent.agent, replace(request, commands=(agent,))
+    else:
+        name, request = driver_for(agent).name, replace(request, agents=(agent,))
+        if speech_of(name) is None:
+            raise UsageError(
+                "agent-asks-no-model",
+                f"expected an agent that asks a model, found {name}",
+                hint="run `memtrial agents list`",
+            )
+    plan = make_plan(request, say)
     task = load_task(fixtures_root(), TASK)
     with tempfile.TemporaryDirectory(prefix="memtrial-check-") as folder:
         played = _play(plan, task, name, Path(folder))
@@ -102,7 +108,7 @@ def _play(plan: Plan, task: LoadedTask, name: str, folder: Path) -> _Played:
                 token=opened.token("agent"),
                 model=plan.agent(name).model or "",
             )
-            launch = driver_for(name).launch(
+            launch = driver_of(plan.agent(name)).launch(
                 join_prompt(memory, task.brief.prompt), task.rehearsal, access
             )
             listed = ("sh", "-c", _LISTED, "check", *launch.argv)
@@ -126,7 +132,9 @@ def _told(plan: Plan, name: str, played: _Played) -> AgentCheck:
     if outcome is None or proof is None or traffic is None or played.harvest is None:
         raise UsageError("check-unfinished", "the check did not end", hint="report this as a bug")
     output, _, outside = outcome.output.rpartition(MARK)
-    transcript = transcript_of(name, output, outcome.exit_code)
+    command = plan.agent(name).command
+    events = command.events if command else None
+    transcript = transcript_of(name, output, outcome.exit_code, events=events)
     kinds = Counter(call.kind for call in proof.calls)
     changed = tuple(change.path for change in played.harvest.changes)
     found = AgentCheck(

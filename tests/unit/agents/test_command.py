@@ -9,6 +9,7 @@ import pytest
 
 from orchestrator.agents.command import CommandDriver
 from orchestrator.agents.registry import driver_of, speeches_of
+from orchestrator.cli.main import main
 from orchestrator.core.errors import DocumentError, UsageError
 from orchestrator.core.places import fixtures_root
 from orchestrator.model.agents import CommandAgent
@@ -104,3 +105,11 @@ def test_it_may_stand_on_the_layer_of_a_packaged_agent(make_plan):
     pin = make_plan(agents=(), commands=(agent,), tasks=("depotfeed-returns",)).agent("my-agent")
     assert pin.identity is not None
     assert pin.identity.package.name == "@openai/codex"
+
+
+def test_a_check_takes_one_name_or_one_file_and_never_both(tmp_path, capsys):
+    path = tmp_path / "agent.json"
+    path.write_text(json.dumps(FILE))
+    for words in (["check"], ["check", "codex", "--agent-file", str(path)]):
+        assert main(["agents", *words]) == 2
+        assert "one agent or --agent-file" in capsys.readouterr().err
