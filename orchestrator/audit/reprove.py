@@ -16,10 +16,10 @@ from orchestrator.core.errors import IntegrityError, MemtrialError, Negative
 from orchestrator.gateway.accounts import BODIES_FILE
 from orchestrator.gateway.bodies import PackReader
 from orchestrator.gateway.recorded import RecordedCall, admitted, read_body
-from orchestrator.gateway.shown import FILE_SIGN, Expected, prove
+from orchestrator.gateway.shown import FILE_SIGN, LABELS, Expected, prove
 from orchestrator.ledger.blobs import BlobWithheld
 from orchestrator.ledger.history import AttemptRecord
-from orchestrator.memory.compile import framed
+from orchestrator.memory.compile import shown_text
 from orchestrator.model.exchange import Exchange
 from orchestrator.model.memory import Injection
 from orchestrator.model.plan import Trial
@@ -94,7 +94,8 @@ def _both(
         attempt=attempt.number,
         condition_id=trial.condition_id,
         channel=injection.channel,
-        text=framed(injection.text),
+        text=shown_text(injection),
+        label=LABELS.get(injection.channel, ""),
         prompt=brief.prompt,
     )
     return said, prove(calls, expected)

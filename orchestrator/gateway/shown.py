@@ -28,12 +28,17 @@ SIGNS = (
     "[mem:",
     "hook success: ",
     "hook additional context: ",
-    "# AGENTS.md instructions for ",
+    "# AGENTS.md instructions",
     "CLAUDE.md (project instructions",
     "CLAUDE.md (user's private",
     "MEMORY.md (user's auto-memory",
     "MEMORY_SUMMARY BEGINS",
 )
+# What an agent's own channel puts before the text that it carries: that is no sign of other memory.
+LABELS: dict[str, str] = {
+    "session_start_hook": "SessionStart:startup hook success: ",
+    "agents_md": "# AGENTS.md instructions\n\n<INSTRUCTIONS>\n",
+}
 COMPACTION = (
     "create a detailed summary of the conversation",
     "context checkpoint compaction",
@@ -56,6 +61,7 @@ class Expected:
         text: exactly what memory adds; empty in an arm without memory.
         prompt: the task's own prompt, without memory.
         servers: whether the arm declares tool servers.
+        label: what the arm's channel puts before the text.
         steering: files of the checkout that steer agents, each with the lines that tell it.
     """
 
@@ -67,6 +73,12 @@ class Expected:
     prompt: str
     servers: bool = False
     steering: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    label: str = ""
+
+    @property
+    def whole(self) -> str:
+        """The text as its channel hands it over; empty in an arm without memory."""
+        return f"{self.label}{self.text}" if self.text else ""
 
 
 def strings(body: dict[str, object]) -> Iterator[tuple[str, str]]:
@@ -164,7 +176,7 @@ def prove(calls: Iterable[RecordedCall], expected: Expected) -> InjectionProof:
         if tools not in lists:
             lists.append(tools)
         kind = course.kind(call, tools)
-        made = _proven(call, kind, lists.index(tools), expected.text, compacted=course.compacted)
+        made = _proven(call, kind, lists.index(tools), expected, compacted=course.compacted)
         proven.append(made)
         decides = kind == "main" and not course.compacted
         (foreign if decides else noted).extend(_foreign(call, made.ordinal, tools, expected))
@@ -189,13 +201,17 @@ def prove(calls: Iterable[RecordedCall], expected: Expected) -> InjectionProof:
 
 
 def _proven(
-    call: RecordedCall, kind: CallKind, tools: int, text: str, *, compacted: bool
+    call: RecordedCall, kind: CallKind, tools: int, expected: Expected, *, compacted: bool
 ) -> ProvenCall:
-    exchange = call.exchange
+    exchange, whole = call.exchange, expected.whole
     found = [
-        Slice(pointer=pointer, offset=string.index(text), sha256=sha256_hex(text.encode()))
+        Slice(
+            pointer=pointer,
+            offset=string.index(whole) + len(expected.label),
+            sha256=sha256_hex(expected.text.encode()),
+        )
         for pointer, string in strings(preface(call.body))
-        if text and text in string
+        if whole and whole in string
     ]
     return ProvenCall(
         ordinal=exchange.ordinal or 0,
@@ -214,7 +230,7 @@ def _foreign(
 ) -> Iterator[Foreign]:
     """Looks for memory beside what is expected; what the task itself says is no sign."""
     for pointer, string in strings(preface(call.body)):
-        rest = string.replace(expected.text, "", 1) if expected.text else string
+        rest = string.replace(expected.whole, "", 1) if expected.text else string
         rest = rest.replace(expected.prompt.strip(), "")
         yield from (
             Foreign(ordinal=ordinal, pointer=pointer, sign=sign.strip())

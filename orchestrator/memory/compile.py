@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from orchestrator.core.canonical import sha256_hex
 from orchestrator.core.errors import IntegrityError
 from orchestrator.memory.tokens import UNIT, TokenCounter
-from orchestrator.model.condition import Condition, MemoryBudget
+from orchestrator.model.condition import Condition, Delivery, MemoryBudget
 from orchestrator.model.lifecycle import (
     CompiledContext,
     DroppedItem,
@@ -82,7 +82,7 @@ def compile_context(
 def injection_of(
     context: CompiledContext | None, condition: Condition, prompt: str, counter: TokenCounter
 ) -> Injection:
-    """Returns what is put before the agent: a compiled context, or nothing at all.
+    """Returns what is put before the agent: a compiled context, or nothing at all; tools are asked instead.
 
     Args:
         context: what the memory system compiled; None where it has nothing or broke its contract.
@@ -90,10 +90,12 @@ def injection_of(
         prompt: the task's prompt, for the digest of what the agent gets.
         counter: counts tokens in the budget's unit.
     """
+    if condition.delivery == "mcp":
+        context = None
     text = context.text if context else ""
     return Injection(
         condition_id=condition.id,
-        channel="prompt_prefix",
+        channel=condition.delivery,
         text=text,
         text_sha256=sha256_hex(text.encode()),
         unit=UNIT,
@@ -101,7 +103,7 @@ def injection_of(
         max_tokens=condition.budget.max_tokens if condition.budget else 0,
         included=context.included if context else (),
         dropped=context.dropped if context else (),
-        prompt_sha256=sha256_hex(join_prompt(text, prompt).encode()),
+        prompt_sha256=sha256_hex(prompt_of(condition.delivery, text, prompt).encode()),
     )
 
 
@@ -122,6 +124,20 @@ def join_prompt(memory_text: str, prompt: str) -> str:
     return framed(memory_text) + prompt
 
 
+def prompt_of(channel: Delivery, memory_text: str, prompt: str) -> str:
+    """Returns the prompt as an agent gets it: by a channel of its own the text comes beside it."""
+    return join_prompt(memory_text, prompt) if channel == "prompt_prefix" else prompt
+
+
+def shown_text(injection: Injection) -> str:
+    """Returns the bytes that memory adds to what a model is shown, by whatever channel.
+
+    An agent's own channels do not keep blank lines at the end, so they get none.
+    """
+    text = framed(injection.text)
+    return text if injection.channel == "prompt_prefix" else text.rstrip("\n")
+
+
 def framed(memory_text: str) -> str:
     """Returns all that memory adds to a prompt: its text in its frame, or nothing at all."""
     return f"{OPEN}{memory_text}{CLOSE}" if memory_text else ""
@@ -133,7 +149,7 @@ def final_prompt(injection: Injection, prompt: str) -> str:
     Raises:
         IntegrityError: the injection was compiled for another prompt.
     """
-    joined = join_prompt(injection.text, prompt)
+    joined = prompt_of(injection.channel, injection.text, prompt)
     if sha256_hex(joined.encode()) != injection.prompt_sha256:
         raise IntegrityError(
             "prompt-changed",

@@ -7,6 +7,7 @@ from typing import Literal, Self
 from pydantic import Field, model_validator
 
 from orchestrator.model.base import Closed, Document, Sha256, Slug, Text
+from orchestrator.model.condition import Delivery
 from orchestrator.model.lifecycle import (
     CompiledContext,
     ContractFailure,
@@ -60,13 +61,14 @@ class Remembered(Document):
 
 
 class Injection(Document):
-    """Exactly what memory put before the agent, by the one path that every condition uses.
+    """Exactly what memory put before the agent, by the channel that its arm declares.
 
-    `tokens` counts all that it adds to the prompt: the text and the frame around it.
+    `tokens` counts all that it adds: the text and the frame around it. `prompt_sha256` is of the prompt as the
+    agent gets it, which holds the text under `prompt_prefix` alone. Tools put nothing before an agent.
     """
 
     condition_id: Slug
-    channel: Literal["prompt_prefix"]
+    channel: Delivery
     text: str
     text_sha256: Sha256
     unit: Literal["o200k_base"]

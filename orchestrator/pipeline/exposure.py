@@ -17,8 +17,8 @@ from orchestrator.agents.transcripts.reading import (
 from orchestrator.core.errors import EnvironmentMissing, Inadmissible
 from orchestrator.core.patchtext import added_lines
 from orchestrator.gateway.recorded import admitted, calls_of, exchanges_of
-from orchestrator.gateway.shown import Expected, prove
-from orchestrator.memory.compile import framed
+from orchestrator.gateway.shown import LABELS, Expected, prove
+from orchestrator.memory.compile import shown_text
 from orchestrator.model.exchange import Exchange
 from orchestrator.model.memory import Injection
 from orchestrator.model.proof import InjectionProof
@@ -78,7 +78,8 @@ def look_at_calls(bench: Bench, journal: Journal, injection: Injection) -> None:
         attempt=journal.attempt,
         condition_id=bench.condition.id,
         channel=injection.channel,
-        text=framed(injection.text),
+        text=shown_text(injection),
+        label=LABELS.get(injection.channel, ""),
         prompt=bench.task.brief.prompt,
         steering=bench.steering,
     )

@@ -6,10 +6,11 @@ of the trials is drawn from the plan's own seed, so it is part of the digest.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from orchestrator.agents.channels import channels_of
 from orchestrator.agents.registry import AGENTS, driver_for, is_packaged, speech_of, speeches_of
 from orchestrator.core.canonical import sha256_hex
 from orchestrator.core.errors import DocumentError, UsageError, unknown_name
@@ -144,7 +145,7 @@ def choose(request: PlanRequest, *, fixtures: Path, images: Path) -> Chosen:
     agents = _agents(request, images)
     check_live(request)
     check_speeches(request, speeches_of(agents))
-    conditions = _conditions(request, fixtures)
+    conditions = _conditions(request, fixtures, [agent.name for agent in agents])
     tasks = _tasks(request, fixtures)
     curated = any(condition.adapter in SERVES_FILE for condition in conditions)
     return Chosen(tasks, conditions, agents, _curated_pins(fixtures, tasks) if curated else ())
@@ -192,15 +193,18 @@ def equal_arms(
     return arms
 
 
-def _conditions(request: PlanRequest, fixtures: Path) -> tuple[Condition, ...]:
+def _conditions(
+    request: PlanRequest, fixtures: Path, agents: Sequence[str]
+) -> tuple[Condition, ...]:
     registry = load_conditions(fixtures)
-    chosen = _named(request, registry) if request.conditions else _matrix(request, registry)
+    chosen = _named(request, registry) if request.conditions else _matrix(request, registry, agents)
     for condition in chosen:
-        if condition.delivery != "prompt_prefix":
+        without = [a for a in agents if condition.delivery not in channels_of(a)]
+        if without:
             raise UsageError(
                 "delivery-not-supported",
-                f"condition {condition.id}: expected an agent with the channel {condition.delivery}, found that {', '.join(request.agents)} take memory as a prompt prefix",
-                hint="choose another arm: `memtrial list conditions`",
+                f"condition {condition.id}: expected agents with the channel {condition.delivery}, found that {', '.join(without)} takes memory by {', '.join(sorted(channels_of(without[0])))}",
+                hint="choose another arm (`memtrial list conditions`), or plan these agents apart",
             )
     check_pins(chosen)
     return chosen
@@ -221,13 +225,16 @@ def _named(request: PlanRequest, registry: ConditionRegistry) -> tuple[Condition
     return tuple(c for c in registry.conditions if c.id in request.conditions)
 
 
-def _matrix(request: PlanRequest, registry: ConditionRegistry) -> tuple[Condition, ...]:
-    """Returns the arms of a matrix; `all` leaves out those whose channel no agent has."""
+def _matrix(
+    request: PlanRequest, registry: ConditionRegistry, agents: Sequence[str]
+) -> tuple[Condition, ...]:
+    """Returns the arms of a matrix; `all` leaves out those whose channel not every agent has."""
     if request.matrix == "primary":
         return tuple(c for c in registry.conditions if c.role == "primary")
     if request.matrix == "implemented":
         return tuple(c for c in registry.conditions if c.standard)
-    return tuple(c for c in registry.conditions if c.delivery == "prompt_prefix")
+    common = frozenset.intersection(*(channels_of(agent) for agent in agents))
+    return tuple(c for c in registry.conditions if c.delivery in common)
 
 
 def _tasks(request: PlanRequest, fixtures: Path) -> tuple[LoadedTask, ...]:

@@ -35,7 +35,7 @@ def arms_left_out(plan: Plan, registry: ConditionRegistry) -> tuple[str, ...]:
     """Returns, in words, the arms of a whole registry that a plan of all arms lacks, and why."""
     held = {condition.id for condition in plan.conditions}
     return tuple(
-        f"{condition.id} is left out: no agent of the plan has the channel {condition.delivery}"
+        f"{condition.id} is left out: not every agent of the plan has the channel {condition.delivery}"
         for condition in registry.conditions
         if condition.id not in held
     )

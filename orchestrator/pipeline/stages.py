@@ -8,11 +8,12 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from orchestrator.agents.channels import delivered
 from orchestrator.agents.own_usage import own_usage
 from orchestrator.agents.registry import driver_of
 from orchestrator.core.canonical import sha256_hex
 from orchestrator.core.errors import Inadmissible, IntegrityError, Misconduct
-from orchestrator.memory.compile import final_prompt, injection_of
+from orchestrator.memory.compile import final_prompt, injection_of, shown_text
 from orchestrator.memory.life import live, sessions_sha256
 from orchestrator.memory.tokens import TokenCounter
 from orchestrator.model.condition import Condition
@@ -206,15 +207,16 @@ def memory_access(bench: Bench) -> GatewayAccess | None:
 
 
 def inject(bench: Bench, remembered: Remembered) -> Injection:
-    """Puts the compiled context before the prompt; the one path that every condition's bytes take."""
+    """Returns what memory puts before the agent, by the channel that the arm declares."""
     return injection_of(remembered.context, bench.condition, bench.task.brief.prompt, bench.counter)
 
 
 def launch_of(bench: Bench, injection: Injection) -> Launch:
-    """Returns what the agent is given: the joined prompt, and the trial's own canary."""
+    """Returns what the agent is given: prompt, memory by its arm's channel, and the trial's own canary."""
     driver = bench.driver or driver_of(bench.plan.agent(bench.trial.agent))
     prompt = final_prompt(injection, bench.task.brief.prompt)
     launch = driver.launch(prompt, bench.task.rehearsal, agent_access(bench))
+    launch = delivered(bench.trial.agent, launch, injection.channel, shown_text(injection))
     return isolation.marked(launch, bench.guard.canary(bench.trial.key))
 
 

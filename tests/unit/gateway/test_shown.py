@@ -9,7 +9,7 @@ import pytest
 
 from orchestrator.core.canonical import sha256_hex
 from orchestrator.gateway.recorded import RecordedCall
-from orchestrator.gateway.shown import Expected, prove, strings, tools_of
+from orchestrator.gateway.shown import LABELS, Expected, prove, strings, tools_of
 from orchestrator.model.exchange import Body, Cost, Exchange
 
 MEMORY = "<memory>\n# Notes\n- [mem:a1] Returns are counted in halves.\n</memory>\n\n"
@@ -217,3 +217,16 @@ def test_a_line_of_a_file_that_steers_agents_is_foreign_and_its_name_alone_is_no
     assert (quiet.result, quiet.steering) == ("absent", ("CLAUDE.md",))
     heard = prove([call(0, chat(("system", f"# Notes\n{line}\n"), ("user", PROMPT)))], told)
     assert (heard.result, heard.foreign[0].sign) == ("foreign", "file CLAUDE.md")
+
+
+@pytest.mark.parametrize(("channel", "label"), LABELS.items())
+def test_text_that_came_by_the_declared_channel_is_shown_and_by_another_is_not(channel, label):
+    told = replace(expected(MEMORY.rstrip("\n")), channel=channel, label=label)
+    by_channel = ("user", f"{label}{told.text}\n\n# Environment")
+    shown = prove([call(0, chat(by_channel, ("user", PROMPT)))], told)
+    assert (shown.result, shown.foreign) == ("shown", ())
+    assert shown.calls[0].slices[0].offset == len(label)
+    other = prove([call(0, chat(("user", told.text), ("user", PROMPT)))], told)
+    assert not other.holds
+    twice = prove([call(0, chat(by_channel, by_channel, ("user", PROMPT)))], told)
+    assert not twice.holds
