@@ -127,7 +127,7 @@ def read_accounts(read: Callable[[str], bytes | None]) -> Accounts | None:
     digests = [line.prev_sha256 for line in record.lines[1:]] + [record.head_sha256]
     return Accounts(
         charges=_charges(book.lines),
-        book=tuple(line.body for line in book.lines),
+        book=tuple(line.body for line in book.lines if isinstance(line.body, Reserved | Settled)),
         traffic=tuple(
             (digest, line.body) for digest, line in zip(digests, record.lines, strict=False)
         ),

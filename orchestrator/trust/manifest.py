@@ -67,7 +67,7 @@ def _link(path: Path, name: str) -> ManifestLink:
 
 def first_difference(expected: Manifest, found: Manifest) -> str | None:
     """Returns the first path in which two manifests differ, or None."""
-    mine, theirs = ({item.path: item for item in (*m.files, *m.links)} for m in (expected, found))
+    mine, theirs = _by_path(expected), _by_path(found)
     return next(
         (
             path
@@ -76,6 +76,13 @@ def first_difference(expected: Manifest, found: Manifest) -> str | None:
         ),
         None,
     )
+
+
+def _by_path(manifest: Manifest) -> dict[str, ManifestFile | ManifestLink]:
+    return {
+        **{file.path: file for file in manifest.files},
+        **{link.path: link for link in manifest.links},
+    }
 
 
 def _refuse(reference: str, path: Path, expected: str, found: str) -> ApprovalRefused:
