@@ -1,7 +1,8 @@
 """Runs the steps of a memory system on a thread of its own, each with a limit of time.
 
 The one boundary to code that is not ours inside our process: nothing that an adapter raises, its exit
-included, ends a run, and what it raised is put into words within the limit too. A step that hangs is left behind on a thread that keeps no process alive.
+included, ends a run, and what it raised is put into words within the limit too. A step that hangs is
+left behind on a thread that keeps no process alive.
 """
 
 from __future__ import annotations
@@ -71,7 +72,10 @@ class Watchdog:
         return values[0]
 
     def _fault(self, error: BaseException) -> MemtrialError:
-        if self._ours and isinstance(error, MemtrialError):
+        # A fault is always put into plain words: whose class it is, nobody can say.
+        if isinstance(error, AdapterFault) or not self._ours:
+            return fault_of(error)
+        if isinstance(error, MemtrialError):
             return error
         return fault_of(error)
 
