@@ -25,25 +25,26 @@ Signing key: `{keyid}`
 
     memtrial verify . --keyid {keyid}
 
-recomputes every verdict from the stored test reports, the plan from its inputs and `report.json` to the byte, and says what it did not check and why. Without `--keyid` or `--root` it can only say `self-consistent, not authenticated`.
+recomputes every verdict from the stored test reports, the plan from its inputs and `report.json` to the byte, and says what it did not check and why. Without `--keyid` or `--root` it can only say `self-consistent, not authenticated`. A public copy that leaves files out says so in `withheld.json`, which bears no signature; `--allow-withheld` verifies the rest, in part.
 
 ## With openssl, sha256sum and base64 alone
 
     sh verify.sh {keyid}
 
-The same by hand, for the list of files and for the ledger's checkpoint:
+The same by hand, for the list of files and for the ledger's checkpoint; what it writes goes to a folder of its own, because a file more would break the seal:
 
+    t=$(mktemp -d)
     openssl pkey -pubin -in keys/ledger.pub.pem -outform DER | sha256sum        # the key id
-    sed -n 's/^{{"payload":"\\([^"]*\\)".*/\\1/p' SHA256SUMS.dsse.json | base64 -d > payload
-    sed -n 's/.*"sig":"\\([^"]*\\)".*/\\1/p' SHA256SUMS.dsse.json | base64 -d > sig
-    {{ printf 'DSSEv1 28 application/vnd.in-toto+json %s ' "$(wc -c < payload | tr -d ' ')"; cat payload; }} > message
-    openssl pkeyutl -verify -pubin -inkey keys/ledger.pub.pem -rawin -in message -sigfile sig
-    sha256sum SHA256SUMS        # must be the digest in payload
+    sed -n 's/^{{"payload":"\\([^"]*\\)".*/\\1/p' SHA256SUMS.dsse.json | base64 -d > $t/payload
+    sed -n 's/.*"sig":"\\([^"]*\\)".*/\\1/p' SHA256SUMS.dsse.json | base64 -d > $t/sig
+    {{ printf 'DSSEv1 28 application/vnd.in-toto+json %s ' "$(wc -c < $t/payload | tr -d ' ')"; cat $t/payload; }} > $t/message
+    openssl pkeyutl -verify -pubin -inkey keys/ledger.pub.pem -rawin -in $t/message -sigfile $t/sig
+    sha256sum SHA256SUMS        # must be the digest in $t/payload
     sha256sum -c SHA256SUMS
 
-    sed '/^$/,$d' checkpoint > message
-    sed -n '/^$/,$p' checkpoint | sed -n 's/^[^ ]* [^ ]* //p' | base64 -d | tail -c 64 > sig
-    openssl pkeyutl -verify -pubin -inkey keys/ledger.pub.pem -rawin -in message -sigfile sig
+    sed '/^$/,$d' checkpoint > $t/message
+    sed -n '/^$/,$p' checkpoint | sed -n 's/^[^ ]* [^ ]* //p' | base64 -d | tail -c 64 > $t/sig
+    openssl pkeyutl -verify -pubin -inkey keys/ledger.pub.pem -rawin -in $t/message -sigfile $t/sig
 
 OpenSSL accepts weak keys that memtrial refuses; that is why the key id must come from outside.
 

@@ -3,7 +3,9 @@
 # one and none was added, the ledger's checkpoint, and every statement. It recomputes no verdict:
 # `memtrial verify` does that. Writes only into a temporary folder of its own.
 #
-# usage: sh verify.sh KEYID      (the key id that the publisher printed outside this bundle)
+# usage: sh verify.sh KEYID [--allow-withheld]
+#   KEYID             the key id that the publisher printed outside this bundle
+#   --allow-withheld  this is a public copy that leaves blobs out; the list of them bears no signature
 set -eu
 LC_ALL=C
 export LC_ALL
@@ -14,10 +16,13 @@ no() {
     exit 1
 }
 
-[ $# -eq 1 ] || {
-    echo "verify.sh: expected the key id of the publisher, found $# words; next: sh verify.sh KEYID" >&2
-    exit 2
-}
+allow=no
+if [ $# -eq 2 ] && [ "$2" = --allow-withheld ]; then allow=yes; else
+    [ $# -eq 1 ] || {
+        echo "verify.sh: expected the key id of the publisher, found $# words; next: sh verify.sh KEYID" >&2
+        exit 2
+    }
+fi
 key=keys/ledger.pub.pem
 type=application/vnd.in-toto+json
 work=$(mktemp -d)
@@ -38,6 +43,10 @@ envelope() {
 }
 
 [ -z "$(find . ! -type f ! -type d)" ] || no "something is neither file nor folder"
+[ -z "$(find . -type d -empty)" ] || no "an empty folder, which no list can name"
+newline='
+'
+[ -z "$(find . -name "*$newline*")" ] || no "a file's name has a line break"
 
 keyid=$(openssl pkey -pubin -in "$key" -outform DER | sha256sum | cut -c1-64)
 [ "$keyid" = "$1" ] || no "key: expected $1, found $keyid"
@@ -49,7 +58,12 @@ grep -qF '"predicateType":"urn:memtrial:predicate:bundle-seal:v1","subject":[{"d
 
 sed 's/^.\{64\}  //' SHA256SUMS > "$work/names"
 { cat "$work/names"; printf 'SHA256SUMS\nSHA256SUMS.dsse.json\n'; } > "$work/known"
-if [ -f withheld.json ]; then echo withheld.json >> "$work/known"; fi
+if [ -f withheld.json ]; then
+    [ "$allow" = yes ] || no "withheld.json: blobs are withheld by a list that bears no signature; if the publisher says so: sh verify.sh KEYID --allow-withheld"
+    part='{"path":"blobs/[0-9a-f]\{2\}/[0-9a-f]\{64\}\(\.gz\)\{0,1\}","sha256":"[0-9a-f]\{64\}"}'
+    grep -qx '{"files":\['"$part"'\(,'"$part"'\)*\],"schema_version":1}' withheld.json || no "withheld.json: not a list of blobs in its one form"
+    echo withheld.json >> "$work/known"
+fi
 find . -type f | sed 's|^\./||' | grep -Fxv -f "$work/known" > "$work/added" || :
 [ ! -s "$work/added" ] || no "not in SHA256SUMS: $(sed q "$work/added")"
 
@@ -60,7 +74,7 @@ while read -r digest name; do
     if [ -f "$name" ]; then
         printf '%s  %s\n' "$digest" "$name" >> "$work/present"
         files=$((files + 1))
-    elif [ -f withheld.json ] && grep -qF '{"path":"'"$name"'","sha256":"'"$digest"'"}' withheld.json; then
+    elif [ -f withheld.json ] && [ "${name#blobs/}" != "$name" ] && grep -qF '{"path":"'"$name"'","sha256":"'"$digest"'"}' withheld.json; then
         withheld=$((withheld + 1))
     else
         no "$name: is missing"

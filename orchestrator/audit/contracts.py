@@ -56,8 +56,9 @@ def check_memory(opened: Opened, dossier: Dossier) -> Found:
     told = ", ".join(
         f"{count} {name.replace('_', ' ')}" for name, count in sorted(statuses.items())
     )
-    detail = (told or "no arm has memory") + (f"; {withheld} withheld" if withheld else "")
-    return Found(len(made), detail, whole=not withheld)
+    left_out = f"{withheld} withheld" if withheld else ""
+    detail = "; ".join(part for part in (told, left_out) if part) or "no arm has memory"
+    return Found(len(made) - withheld, detail, whole=not withheld)
 
 
 def _attempt(dossier: Dossier, trial: Trial) -> AttemptRecord:

@@ -86,7 +86,7 @@ def open_sealed(folder: Path, trust: Trust) -> Opened:
     """Opens a run's folder after the outer checks of verification."""
     view = FolderView(folder)
     signed = read_signer(view, plain_names(view), trust)
-    return check_contents(signed, read_seal(signed))
+    return check_contents(signed, read_seal(signed), allow_withheld=trust.allow_withheld)
 
 
 def _withheld(files: SealedView, wanted: Collection[str]) -> dict[str, str]:

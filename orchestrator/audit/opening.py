@@ -13,7 +13,7 @@ from orchestrator.attest.statements import seal_statement
 from orchestrator.audit.trust import Trust, check_signer
 from orchestrator.audit.view import BundleView, SealedView
 from orchestrator.core.canonical import sha256_hex
-from orchestrator.core.errors import DocumentError, IntegrityError
+from orchestrator.core.errors import DocumentError, IntegrityError, Negative
 from orchestrator.core.keys import PublicKey
 from orchestrator.core.strictjson import parse_json
 from orchestrator.model.bundle import BundleCard, Withheld
@@ -115,17 +115,24 @@ def read_seal(signed: Signed) -> dict[str, str]:
     return digests
 
 
-def check_contents(signed: Signed, digests: dict[str, str]) -> Opened:
+def check_contents(signed: Signed, digests: dict[str, str], *, allow_withheld: bool) -> Opened:
     """Compares every file with its digest; no file may be missing, added or changed.
 
     Raises:
         IntegrityError: one is, and was not withheld on purpose.
+        Negative: some are withheld, and the verifier did not say that this is known.
     """
     listed, present = set(digests), set(signed.names) - {layout.SUMS, layout.SEAL}
     absent = listed - present
     withheld = _withheld(signed, digests, absent)
     if withheld:
         present.discard(layout.WITHHELD)
+    if withheld and not allow_withheld:
+        raise Negative(
+            "withheld-not-accepted",
+            f"expected every file of {layout.SUMS}, found {len(withheld)} withheld by a list that bears no signature: anybody can have taken them out",
+            hint="if this is a public copy by its publisher's word, add --allow-withheld; what is left is then verified in part",
+        )
     if present - listed or absent - withheld:
         odd = sorted(present - listed)[:3], sorted(absent - withheld)[:3]
         raise IntegrityError(

@@ -13,7 +13,6 @@ from orchestrator.attest.sbom import plan_images
 from orchestrator.audit.opening import Opened
 from orchestrator.audit.rules import check_order
 from orchestrator.audit.trust import Trust, check_remembered
-from orchestrator.core.canonical import sha256_hex
 from orchestrator.core.clock import utc_seconds
 from orchestrator.core.errors import DocumentError, IntegrityError, MemtrialError, Negative
 from orchestrator.core.keys import PublicKey
@@ -35,8 +34,6 @@ from orchestrator.pipeline.dossier import (
     plan_inputs,
     read_dossier,
 )
-from orchestrator.report.build import report_of
-from orchestrator.report.terminal import render_report
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,42 +259,6 @@ def _statement_differs(name: str, expected: str) -> MemtrialError:
         f"{name}: expected {expected}, found something else under a valid signature",
         hint="the signer states what the record does not show: do not rely on it",
     )
-
-
-def check_report(opened: Opened, dossier: Dossier, accounts: Accounts | None) -> Found:
-    """Builds report.json and report.txt again and compares them byte for byte."""
-    try:
-        report = report_of(
-            dossier.plan, dossier.run, dossier.content.head_sha256, opened.files, accounts
-        )
-    except BlobWithheld:
-        return Found(0, "not rebuilt: verdicts or injections are withheld", whole=False)
-    rebuilt = {
-        layout.REPORT: report.canonical() + b"\n",
-        layout.REPORT_TEXT: render_report(report).encode(),
-    }
-    for name, data in rebuilt.items():
-        if opened.files.read(name) != data:
-            raise Negative(
-                "report-differs",
-                f"{name}: expected the bytes that the record gives, SHA-256 {sha256_hex(data)[:16]}, found others",
-                hint=f"the report does not follow from the record; it was made by memtrial {opened.card.memtrial_version}",
-            )
-    return Found(len(rebuilt), "rebuilt to the byte")
-
-
-def check_handouts(opened: Opened, composed: Composition) -> Found:
-    """Compares records, proofs, VERIFY.md and verify.sh with the ones that the record gives."""
-    for name, data in composed.plain.items():
-        if opened.files.read(name) != data:
-            raise IntegrityError(
-                "handout-differs",
-                f"{name}: expected the bytes that the record gives, found others",
-                hint=f"it was changed before sealing, or made by another memtrial than {opened.card.memtrial_version}",
-            )
-    pages = [name for name in opened.files.names() if name.endswith(".html")]
-    detail = f"{len(pages)} HTML pages by digest alone" if pages else ""
-    return Found(len(composed.plain), detail, whole=not pages)
 
 
 def check_claims(opened: Opened) -> Found:

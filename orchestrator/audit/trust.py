@@ -18,12 +18,16 @@ MAX_CLOCK_SKEW_S = 300
 
 @dataclass(frozen=True, slots=True)
 class Trust:
-    """What the verifier brings along. `now` is the verifier's time; keyid and keys come from outside."""
+    """What the verifier brings along. `now` is the verifier's time; keyid and keys come from outside.
+
+    `allow_withheld`: the verifier knows that this copy leaves files out. Its list of them bears no signature.
+    """
 
     now: str
     keyid: str | None = None
     keys: TrustedKeys | None = None
     remembered: tuple[tuple[str, bytes], ...] = ()
+    allow_withheld: bool = False
 
     @property
     def authenticates(self) -> bool:
@@ -58,8 +62,14 @@ def check_signer(card: BundleCard, key: PublicKey, trust: Trust) -> None:
 
 def _check_listed(card: BundleCard, key: PublicKey, keys: TrustedKeys) -> None:
     for trusted in keys.keys:
-        if _raw(trusted.public_key) != key.raw or trusted.keyid != key.keyid:
+        if trusted.keyid != key.keyid:
             continue
+        if _raw(trusted.public_key) != key.raw:
+            raise DocumentError(
+                "trusted-keys-contradict",
+                f"expected the public key of {key.keyid[:16]} beside this key id, found another key",
+                hint="take the public key again from its owner: a key id is the SHA-256 of the key itself",
+            )
         begin, end = utc_seconds(trusted.valid_from), utc_seconds(trusted.valid_until)
         if not begin <= utc_seconds(card.sealed_at) < end:
             raise Negative(

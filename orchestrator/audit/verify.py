@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal, TypeVar
 
-from orchestrator.audit import opening, recheck
+from orchestrator.audit import opening, recheck, retell
 from orchestrator.audit.approval import check_approval
 from orchestrator.audit.contracts import check_memory
 from orchestrator.audit.opening import Opened
@@ -24,7 +24,7 @@ from orchestrator.audit.sigstore import check_sigstore
 from orchestrator.audit.trust import Trust
 from orchestrator.audit.view import BundleView
 from orchestrator.core.errors import MemtrialError, Negative
-from orchestrator.model.verification import CheckResult, CheckStatus, Verification
+from orchestrator.model.verification import CheckResult, CheckStatus, Standing, Verification
 from orchestrator.pipeline.dossier import Composition, Dossier
 
 T = TypeVar("T")
@@ -142,12 +142,20 @@ def examine(view: BundleView, trust: Trust, *, name: str) -> Examined:
         keyid=opened.key.keyid if opened else None,
         key_label=opened.card.key.label if opened else None,
         sealed_at=opened.card.sealed_at if opened else None,
-        standing="refused" if code else "authentic" if trust.authenticates else "self_consistent",
+        standing=_standing(code, opened, trust),
         exit_code=code,
         checks=tuple(book.results),
         withheld=tuple(sorted(opened.files.withheld)) if opened else (),
     )
     return Examined(answer, opened, dossier)
+
+
+def _standing(code: int, opened: Opened | None, trust: Trust) -> Standing:
+    if code or opened is None:
+        return "refused"
+    if not trust.authenticates:
+        return "self_consistent"
+    return "authentic_in_part" if opened.files.withheld else "authentic"
 
 
 def _never(_: object) -> Found:
@@ -183,9 +191,13 @@ def _open(view: BundleView, trust: Trust, book: _Book) -> Opened | None:
         return None
 
     def contents() -> tuple[Opened, Found]:
-        opened = opening.check_contents(signed, digests)
+        opened = opening.check_contents(signed, digests, allow_withheld=trust.allow_withheld)
         withheld = len(opened.files.withheld)
-        detail = f"{withheld} withheld on purpose" if withheld else "none missing, none added"
+        detail = (
+            f"{withheld} withheld, as --allow-withheld accepts"
+            if withheld
+            else "none missing, none added"
+        )
         return opened, Found(len(digests) - withheld, detail, not withheld)
 
     return book.value("contents", contents)
@@ -206,8 +218,8 @@ def _inner(opened: Opened, trust: Trust, book: _Book) -> Dossier | None:
     both = _Composed(opened, dossier, spent) if dossier is not None and spent is not None else None
     book.check("statements", both, lambda c: recheck.check_statements(opened, c.value))
     book.check("approval", both, lambda c: check_approval(opened, c.dossier, c.accounts))
-    book.check("report", both, lambda c: recheck.check_report(opened, c.dossier, c.accounts))
-    book.check("handouts", both, lambda c: recheck.check_handouts(opened, c.value))
+    book.check("report", both, lambda c: retell.check_report(opened, c.dossier, c.accounts))
+    book.check("handouts", both, lambda c: retell.check_handouts(opened, c.value))
     book.check("claims", dossier, lambda _: recheck.check_claims(opened))
     book.check("bill of materials", dossier, lambda d: recheck.check_materials(opened, d))
     book.check("sigstore", both, lambda c: check_sigstore(opened, c.value))

@@ -44,17 +44,17 @@ class FolderView:
         found: list[str] = []
         waiting = [self._folder]
         while waiting:
-            with os.scandir(waiting.pop()) as entries:
+            folder = waiting.pop()
+            with os.scandir(folder) as listed:
+                entries = list(listed)
+                if not entries and folder != self._folder:
+                    raise _not_plain(folder.relative_to(self._folder).as_posix())
                 for entry in entries:
                     name = Path(entry.path).relative_to(self._folder).as_posix()
                     if entry.is_dir(follow_symlinks=False):
                         waiting.append(Path(entry.path))
                     elif not entry.is_file(follow_symlinks=False) or not _NAME.fullmatch(name):
-                        raise IntegrityError(
-                            "bundle-not-plain",
-                            f"{name!r}: expected plain files with plain names, found something else",
-                            hint="get the bundle again from its source; links are never followed",
-                        )
+                        raise _not_plain(name)
                     else:
                         found.append(name)
         return tuple(sorted(found))
@@ -62,6 +62,14 @@ class FolderView:
     def read(self, name: str) -> bytes:
         """Returns the bytes of a file, following no link below the folder."""
         return read_confined(self._folder, name, max_bytes=MAX_FILE_BYTES)
+
+
+def _not_plain(name: str) -> IntegrityError:
+    return IntegrityError(
+        "bundle-not-plain",
+        f"{name!r}: expected plain files with plain names and no empty folder, found something else",
+        hint="get the bundle again from its source; links are never followed",
+    )
 
 
 class ArchiveView:

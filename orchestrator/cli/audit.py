@@ -51,5 +51,5 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         render.text(f"{answer.standing.replace('_', ' ')}: {len(answer.failed)} checks said no")
         render.text(f"page: {shown_path(out)}")
-        render.text(f"next: memtrial verify {answer.bundle}")
+        render.text(f"next: memtrial verify {arguments.path}")
     return answer.exit_code

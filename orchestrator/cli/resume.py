@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from orchestrator.cli.session import add_workers, work
+from orchestrator.cli import render
+from orchestrator.cli.session import add_workers, finish, work
 
 if TYPE_CHECKING:
     from orchestrator.pipeline.watch import Watch
@@ -29,9 +31,17 @@ def run(arguments: argparse.Namespace) -> int:
     """Finishes the run and prints the report."""
     from orchestrator.core.places import results_root
     from orchestrator.pipeline.find import find_run
+    from orchestrator.pipeline.seal import keep_operators_seal
     from orchestrator.pipeline.setup import resume_run
+    from orchestrator.pipeline.whole import is_whole
 
     folder = find_run(results_root(), arguments.run)
+    if is_whole(folder, full=arguments.full):
+        render.note("nothing is left to run, and the run is sealed: nothing was changed")
+        finish(folder, as_json=arguments.json, named=arguments.run, seal=False)
+        return 0
+    named = os.environ.get("MEMTRIAL_SIGNING_KEY")
+    keep_operators_seal(folder, "operator" if named else "ephemeral-local")
 
     def go_on(watch: Watch, workers: int) -> Path:
         resume_run(folder, watch=watch, workers=workers, full=arguments.full)

@@ -11,7 +11,7 @@ import os
 from pathlib import Path
 
 from orchestrator.cli import render
-from orchestrator.cli.session import seal_folder, told_seal, write_report
+from orchestrator.cli.session import made_reports, seal_folder, told_seal
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -44,13 +44,13 @@ def run(arguments: argparse.Namespace) -> int:
     from orchestrator.pipeline.find import find_run
 
     folder = find_run(results_root(), arguments.run)
-    write_report(folder)
     named = os.environ.get("MEMTRIAL_SIGNING_KEY")
     outcome = seal_folder(
         folder,
         key=arguments.key or (Path(named) if named else None),
         sigstore=arguments.sigstore,
         instance=arguments.instance,
+        reports=made_reports(folder)[1],
     )
     if arguments.json:
         render.document(

@@ -97,23 +97,45 @@ def work_request(
     return 0
 
 
-def write_report(folder: Path) -> tuple[RunReport, str | None]:
-    """Rebuilds the report from the record and stores report.json and report.txt beside it.
-
-    Returns:
-        The report, and why it could not be stored (a read-only copy), if so.
-    """
-    from orchestrator.core.files import write_atomic
+def made_reports(folder: Path) -> tuple[RunReport, dict[str, bytes]]:
+    """Rebuilds the report from the record; returns it, and its files by name."""
     from orchestrator.report.build import build_report
     from orchestrator.report.terminal import render_report
 
     report = build_report(folder)
+    return report, {
+        "report.json": report.canonical() + b"\n",
+        "report.txt": render_report(report).encode(),
+    }
+
+
+def write_report(folder: Path, *, over_seal: bool = False) -> tuple[RunReport, str | None]:
+    """Rebuilds the report from the record and stores report.json and report.txt beside it.
+
+    Args:
+        folder: of the run.
+        over_seal: the folder is about to be sealed anew; without it a sealed report stays as it is.
+
+    Returns:
+        The report, and why it was not stored (a read-only copy, or the seal of another wording), if so.
+    """
+    from orchestrator.attest.layout import SEAL
+    from orchestrator.core.files import write_atomic
+
+    report, files = made_reports(folder)
     try:
-        write_atomic(folder / "report.json", report.canonical() + b"\n")
-        write_atomic(folder / "report.txt", render_report(report).encode())
+        changed = [n for n, data in files.items() if _stored(folder / n) != data]
+        if changed and not over_seal and (folder / SEAL).is_file():
+            return report, "the run is sealed, with a report in the words of another memtrial"
+        for name in changed:
+            write_atomic(folder / name, files[name])
     except OSError as error:
         return report, error.strerror or str(error)
     return report, None
+
+
+def _stored(path: Path) -> bytes | None:
+    return path.read_bytes() if path.is_file() else None
 
 
 def seal_folder(
@@ -122,14 +144,16 @@ def seal_folder(
     key: Path | None = None,
     sigstore: Literal["project", "public"] | None = None,
     instance: Path | None = None,
+    reports: dict[str, bytes] | None = None,
 ) -> SealOutcome:
     """Seals a run's folder with a key file, or with a key that is made for this once.
 
     Args:
-        folder: the run, with its report written.
+        folder: the run.
         key: private key in PEM; without one the key is ephemeral and labelled so.
         sigstore: whose sigstore bundles to make beside the statements, if any.
         instance: private folder of the project's own sigstore instance.
+        reports: the report's files by name, where they are not written yet.
     """
     from orchestrator.core.keys import SigningKey
     from orchestrator.core.places import fixtures_root, images_root, local_lock_path
@@ -147,6 +171,7 @@ def seal_folder(
         folder,
         Signer(signing, "operator" if key else "ephemeral-local", bundles),
         Inputs(fixtures_root(), images_root(), lock),
+        reports=reports,
     )
 
 
@@ -178,7 +203,7 @@ def finish(
     """
     from orchestrator.report.terminal import render_report
 
-    report, not_stored = write_report(folder)
+    report, not_stored = write_report(folder, over_seal=seal)
     name = run_name(folder, named)
     key = os.environ.get("MEMTRIAL_SIGNING_KEY")
     sealed = seal_folder(folder, key=Path(key) if key else None) if seal else None

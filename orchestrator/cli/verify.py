@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from orchestrator.audit.trust import Trust
     from orchestrator.model.verification import Verification
 
+_BUNDLE = ("bundle.json", "ledger.jsonl")
 _MARKS = {
     "ok": "ok     ",
     "failed": "NO     ",
@@ -49,6 +50,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="a checkpoint that you kept: shows records that were cut or replaced (repeatable)",
     )
+    parser.add_argument(
+        "--allow-withheld",
+        action="store_true",
+        help="this is a public copy that leaves files out: verify the rest, and say so",
+    )
 
 
 def trust_from(arguments: argparse.Namespace) -> Trust:
@@ -59,7 +65,8 @@ def trust_from(arguments: argparse.Namespace) -> Trust:
     from orchestrator.core.clock import utc_now_text
     from orchestrator.model.bundle import TrustedKeys
 
-    if arguments.keyid is not None and not re.fullmatch(r"[0-9a-f]{64}", arguments.keyid):
+    keyid = arguments.keyid.lower() if arguments.keyid is not None else None
+    if keyid is not None and not re.fullmatch(r"[0-9a-f]{64}", keyid):
         raise UsageError(
             "keyid-malformed",
             f"expected 64 hexadecimal digits as --keyid, found {arguments.keyid!r}",
@@ -69,7 +76,13 @@ def trust_from(arguments: argparse.Namespace) -> Trust:
     if arguments.root is not None:
         keys = TrustedKeys.parse(_read(arguments.root), where=arguments.root.name)
     remembered = tuple((path.name, _read(path)) for path in arguments.checkpoint)
-    return Trust(now=utc_now_text(), keyid=arguments.keyid, keys=keys, remembered=remembered)
+    return Trust(
+        now=utc_now_text(),
+        keyid=keyid,
+        keys=keys,
+        remembered=remembered,
+        allow_withheld=arguments.allow_withheld,
+    )
 
 
 def _read(path: Path) -> bytes:
@@ -84,11 +97,19 @@ def _read(path: Path) -> bytes:
 
 
 def bundle_path(name: str) -> Path:
-    """Returns the folder of a run by its id, or the path as given."""
-    from orchestrator.core.places import results_root
+    """Returns a bundle's folder or archive: the path as given if one lies there, else the run of that id.
 
-    inside = results_root() / name
-    return inside if inside.is_dir() else Path(name)
+    Raises:
+        UsageError: there is neither.
+    """
+    from orchestrator.core.places import results_root
+    from orchestrator.pipeline.find import find_run
+
+    given, inside = Path(name), results_root() / name
+    for path in (given, inside):
+        if path.is_file() or any((path / part).is_file() for part in _BUNDLE):
+            return path
+    return given if given.is_dir() else find_run(results_root(), name)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -100,7 +121,7 @@ def run(arguments: argparse.Namespace) -> int:
     path = bundle_path(arguments.path)
     view, archive = open_view(path)
     try:
-        answer = verify_bundle(view, trust, name=path.name)
+        answer = verify_bundle(view, trust, name=path.resolve().name)
     finally:
         if archive is not None:
             archive.close()
@@ -109,6 +130,10 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         render.text(told(answer, path))
     return answer.exit_code
+
+
+def _counted(answer: Verification, name: str) -> int:
+    return next((check.count for check in answer.checks if check.name == name), 0)
 
 
 def told(answer: Verification, path: Path) -> str:
@@ -123,12 +148,14 @@ def told(answer: Verification, path: Path) -> str:
     lines += [f"   withheld {name}" for name in answer.withheld]
     standing = {
         "authentic": f"AUTHENTIC: sealed {answer.sealed_at} by key {answer.keyid} ({answer.key_label}), and everything checked follows from the record",
+        "authentic_in_part": f"AUTHENTIC IN PART: sealed {answer.sealed_at} by key {answer.keyid} ({answer.key_label}); {len(answer.withheld)} files are withheld by a list that bears no signature, {_counted(answer, 'verdicts')} verdicts were recomputed",
         "self_consistent": f"self-consistent, not authenticated: it names key {answer.keyid}, but no --keyid or --root said that this is the publisher's",
         "refused": f"NO: {len(answer.failed)} checks failed",
     }
     lines.append(f"result: {standing[answer.standing]}")
     following = {
         "authentic": f"memtrial audit {path}",
+        "authentic_in_part": f"ask the publisher for what is withheld, or memtrial audit {path} --allow-withheld",
         "self_consistent": f"memtrial verify {path} --keyid KEYID",
         "refused": "get the bundle again from its source, or ask its publisher",
     }

@@ -7,6 +7,7 @@ at least an eighth. The name is always the digest of the bytes themselves.
 from __future__ import annotations
 
 import zlib
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Protocol
 
@@ -70,6 +71,34 @@ class BlobStore:
         for name in names:
             self.get(name.removesuffix(".gz"))
         return len(names)
+
+
+class StagedBlobs(BlobStore):
+    """A store whose new bytes are held in memory until all of them are to be written."""
+
+    def __init__(self, folder: Path, documents: Iterable[bytes] = ()) -> None:
+        super().__init__(folder)
+        self._staged = {sha256_hex(data): data for data in documents}
+
+    def put(self, data: bytes) -> str:
+        """Takes bytes in and returns their SHA-256."""
+        name = sha256_hex(data)
+        self._staged[name] = data
+        return name
+
+    def get(self, sha256: str) -> bytes:
+        """Returns the bytes of a digest, held or stored.
+
+        Raises:
+            IntegrityError: the blob is missing or its bytes are not the ones recorded.
+        """
+        staged = self._staged.get(sha256)
+        return super().get(sha256) if staged is None else staged
+
+    def store(self) -> None:
+        """Writes what is held."""
+        for data in self._staged.values():
+            super().put(data)
 
 
 def blob_paths(sha256: str) -> tuple[str, str]:

@@ -19,11 +19,15 @@ class SigstorePin(Closed):
 
 
 class BundleCard(Document):
-    """`bundle.json`: what kind of bundle this is. Everything else in it is rebuilt or hashed."""
+    """`bundle.json`: what kind of bundle this is. Everything else in it is rebuilt or hashed.
+
+    `program_sha256` is the digest over memtrial's own source: words change with it, figures must not.
+    """
 
     format: Literal["memtrial-bundle-v1"] = "memtrial-bundle-v1"
     run_id: Slug
     memtrial_version: Text
+    program_sha256: Sha256
     sealed_at: UtcTime
     key: KeyPin
     image_lock_sha256: Sha256 | None

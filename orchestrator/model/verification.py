@@ -9,7 +9,7 @@ from pydantic import Field
 from orchestrator.model.base import Closed, Document, Sha256, Text
 
 CheckStatus = Literal["ok", "failed", "partly", "not_checked", "not_run"]
-Standing = Literal["authentic", "self_consistent", "refused"]
+Standing = Literal["authentic", "authentic_in_part", "self_consistent", "refused"]
 
 
 class CheckResult(Closed):
@@ -25,7 +25,10 @@ class CheckResult(Closed):
 
 
 class Verification(Document):
-    """The answer as a whole. `authentic` only when a key from outside the bundle signed it."""
+    """The answer as a whole. `authentic` only when a key from outside the bundle signed it.
+
+    `authentic_in_part`: so it is, but files are withheld by a list that nobody signed, as the verifier accepted.
+    """
 
     bundle: Text
     run_id: str | None

@@ -40,6 +40,12 @@ def publish_checkpoint(run: Path, target: str) -> Published:
         UsageError: the run is not sealed, or the target cannot be used.
         IntegrityError: checkpoint and ledger do not fit, or a published one is not continued.
     """
+    if "://" in target:
+        raise UsageError(
+            "target-remote",
+            f"expected a folder or git:PATH, found the address {target}",
+            hint="publish to a folder or a local git repository, and push that",
+        )
     note, checkpoint = _checked(run)
     tree = parse_ledger((run / layout.LEDGER).read_bytes(), where=layout.LEDGER).tree
     if checkpoint.size > tree.size or tree.root(checkpoint.size) != checkpoint.root:

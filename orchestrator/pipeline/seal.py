@@ -1,13 +1,14 @@
 """Seals a run's folder into an evidence bundle: inputs as blobs, statements, checkpoint, list of files, seal.
 
-The seal's own envelope is removed first and written last: a folder is either sealed as a whole or says
-that it is not. The record (plan, ledger, present blobs) is only read.
+Everything is composed and checked before the first byte is changed, so that a seal that fails leaves an
+earlier one as it was. Then the seal's own envelope is removed first and written last: a folder is either
+sealed as a whole or says that it is not. The record (plan, ledger, present blobs) is only read.
 """
 
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -15,16 +16,17 @@ from typing import Protocol
 from orchestrator import __version__
 from orchestrator.attest import layout
 from orchestrator.attest.dsse import sign_payload
+from orchestrator.attest.program import program_sha256
 from orchestrator.attest.sbom import installed_distributions, render_sbom
 from orchestrator.attest.statements import seal_statement
 from orchestrator.core.canonical import sha256_hex
 from orchestrator.core.clock import utc_now_text
-from orchestrator.core.errors import IntegrityError
+from orchestrator.core.errors import IntegrityError, UsageError
 from orchestrator.core.files import write_atomic
 from orchestrator.core.keys import PublicKey, SigningKey
 from orchestrator.core.notes import parse_checkpoint, sign_checkpoint
 from orchestrator.gateway.accounts import read_accounts
-from orchestrator.ledger.blobs import BlobStore
+from orchestrator.ledger.blobs import BlobReader, StagedBlobs
 from orchestrator.ledger.chain import exclusive
 from orchestrator.model.bundle import BundleCard, ConsistencyProof, SigstorePin
 from orchestrator.model.images import ImageLock
@@ -93,47 +95,48 @@ def ephemeral_signer() -> Signer:
     return Signer(SigningKey.generate(), "ephemeral-local")
 
 
-def seal_run(folder: Path, signer: Signer, inputs: Inputs) -> SealOutcome:
-    """Seals a run whose report.json is written.
+def seal_run(
+    folder: Path, signer: Signer, inputs: Inputs, *, reports: Mapping[str, bytes] | None = None
+) -> SealOutcome:
+    """Seals a run.
+
+    Args:
+        folder: the run, with its report.json written, or to be written.
+        signer: whose key signs.
+        inputs: where what the plan pins lies.
+        reports: report.json and what is written beside it, by name, where they are not written yet.
 
     Raises:
-        UsageError: another process has the run open.
+        UsageError: another process has the run open, or an operator's seal would be replaced by one of no name.
         IntegrityError: the record is broken, or the fixtures are not the ones of the plan.
     """
     with exclusive(folder / layout.LEDGER):
-        (folder / layout.SEAL).unlink(missing_ok=True)
+        keep_operators_seal(folder, signer.label)
         dossier = read_dossier(
             (folder / layout.PLAN).read_bytes(), (folder / layout.LEDGER).read_bytes()
         )
-        blobs = BlobStore(folder / "blobs")
-        keys = store_inputs(dossier.plan, blobs, inputs)
+        proofs, kept = _proofs_on(folder, dossier), _earlier(folder, dossier)
+        pinned = read_inputs(dossier.plan, inputs)
+        blobs = StagedBlobs(folder / "blobs", pinned.documents)
+        told = dict(reports or {})
         card = BundleCard(
             run_id=dossier.run_id,
             memtrial_version=__version__,
+            program_sha256=program_sha256(),
             sealed_at=utc_now_text(),
             key=KeyPin(keyid=signer.key.public.keyid, label=signer.label),
             image_lock_sha256=blobs.put(inputs.image_lock) if inputs.image_lock else None,
             sigstore=signer.sigstore.pin if signer.sigstore else None,
         )
-        report_data = (folder / layout.REPORT).read_bytes()
-        accounts = read_accounts(lambda name: _optional(folder / name))
-        composed = compose(
-            dossier,
-            card,
-            blobs,
-            keys=dict(keys),
-            attached=Attached(
-                report_data=report_data,
-                report_complete=RunReport.parse(report_data, where=layout.REPORT).complete,
-                approval_data=_optional(folder / layout.APPROVAL),
-                claims_data=_optional(folder / layout.CLAIMS),
-            ),
-            spending=accounts.spending if accounts else {},
+        composed = _compose(
+            folder, dossier, card, blobs, pinned.keys, report=told.get(layout.REPORT)
         )
-        proofs = _keep_earlier(folder, dossier)
-        _clear(folder)
         files = _files(composed, dossier, card, signer, inputs)
-        for name, data in {**files, **proofs, **_audits(dossier, blobs)}.items():
+        whole = {**told, **files, **proofs, **kept, **_audits(dossier, blobs)}
+        (folder / layout.SEAL).unlink(missing_ok=True)
+        blobs.store()
+        _clear(folder)
+        for name, data in whole.items():
             write_atomic(folder / name, data)
         count = _close(folder, card, signer.key)
         statements = sum(len(payloads) for payloads in composed.payloads.values())
@@ -142,40 +145,85 @@ def seal_run(folder: Path, signer: Signer, inputs: Inputs) -> SealOutcome:
         )
 
 
-def store_inputs(plan: Plan, blobs: BlobStore, inputs: Inputs) -> dict[str, Key]:
-    """Stores what the plan pins by digest as blobs of the run; returns the answer keys by task.
+def keep_operators_seal(folder: Path, label: KeyLabel) -> None:
+    """Refuses to put a seal of no name in the place of an operator's.
+
+    Raises:
+        UsageError: an operator sealed the run, and the next seal would be ephemeral.
+    """
+    data = _optional(folder / layout.CARD) if (folder / layout.SEAL).is_file() else None
+    if data is None or label != "ephemeral-local":
+        return
+    card = BundleCard.parse_canonical(data, where=layout.CARD)
+    if card.key.label == "operator":
+        raise UsageError(
+            "seal-of-an-operator",
+            f"expected a key file, because key {card.key.keyid} of an operator sealed this run, found none",
+            hint=f"name a key: memtrial seal {folder.name} --key FILE, or MEMTRIAL_SIGNING_KEY=FILE memtrial resume {folder.name}",
+        )
+
+
+def _compose(
+    folder: Path,
+    dossier: Dossier,
+    card: BundleCard,
+    blobs: StagedBlobs,
+    keys: Mapping[str, Key],
+    *,
+    report: bytes | None,
+) -> Composition:
+    data = report or (folder / layout.REPORT).read_bytes()
+    accounts = read_accounts(lambda name: _optional(folder / name))
+    return compose(
+        dossier,
+        card,
+        blobs,
+        keys=dict(keys),
+        attached=Attached(
+            report_data=data,
+            report_complete=RunReport.parse(data, where=layout.REPORT).complete,
+            approval_data=_optional(folder / layout.APPROVAL),
+            claims_data=_optional(folder / layout.CLAIMS),
+        ),
+        spending=accounts.spending if accounts else {},
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Pinned:
+    """What a plan pins by digest: the documents, and the answer keys by task."""
+
+    documents: tuple[bytes, ...]
+    keys: Mapping[str, Key]
+
+
+def read_inputs(plan: Plan, inputs: Inputs) -> Pinned:
+    """Reads what the plan pins by digest, to become blobs of the run.
 
     Raises:
         IntegrityError: a fixture is no longer the one that the plan pins.
     """
     keys: dict[str, Key] = {}
-    stored: set[str] = set()
+    found: list[bytes] = []
     for pin in plan.tasks:
         task = load_task(inputs.fixtures, pin.digests.id)
         keys[pin.digests.id] = task.key
-        for document in (
-            task.card,
-            task.source,
-            task.brief,
-            task.history,
-            task.key,
-            task.rehearsal,
-        ):
-            stored.add(blobs.put(document.canonical()))
-    for curated in plan.curated:
-        found = load_curated(inputs.fixtures, curated.task_id)
-        stored |= {blobs.put(found.text.encode()), blobs.put(found.log.canonical())}
+        views = (task.card, task.source, task.brief, task.history, task.key, task.rehearsal)
+        found += [document.canonical() for document in views]
+    for file in plan.curated:
+        curated = load_curated(inputs.fixtures, file.task_id)
+        found += [curated.text.encode(), curated.log.canonical()]
     for program in ("chat.py", "scripted.py"):
-        stored.add(blobs.put((inputs.images / "agent" / program).read_bytes()))
-    stored |= {blobs.put(data) for data in _agents(plan, inputs.images)}
-    absent = plan_inputs(plan) - stored
+        found.append((inputs.images / "agent" / program).read_bytes())
+    found += _agents(plan, inputs.images)
+    absent = plan_inputs(plan) - {sha256_hex(data) for data in found}
     if absent:
         raise IntegrityError(
             "inputs-changed",
             f"expected the inputs that the plan pins, found none with digest {', '.join(sorted(absent)[:3])}",
             hint="restore the fixtures that the plan was made from, then run `memtrial seal`",
         )
-    return keys
+    return Pinned(tuple(found), keys)
 
 
 def _agents(plan: Plan, images: Path) -> Iterator[bytes]:
@@ -191,41 +239,44 @@ def _optional(path: Path) -> bytes | None:
     return path.read_bytes() if path.is_file() else None
 
 
-def _keep_earlier(folder: Path, dossier: Dossier) -> dict[str, bytes]:
-    """Keeps the checkpoint of an earlier seal, with its key and the proof that this ledger continues it."""
+def _earlier(folder: Path, dossier: Dossier) -> dict[str, bytes]:
+    """Returns the checkpoint of an earlier seal under its kept name, with its key and the proof that leads on."""
     old_note, old_key = _optional(folder / layout.CHECKPOINT), _optional(folder / layout.KEY)
     if old_note is None or old_key is None:
-        return _proofs_on(folder, dossier)
+        return {}
     old = parse_checkpoint(old_note, where=layout.CHECKPOINT)
     key = PublicKey.parse_pem(old_key, where=layout.KEY)
     old.verify(key, where=layout.CHECKPOINT)
-    note_name, key_name, _ = layout.earlier_name(old.checkpoint.size, key.keyid)
-    write_atomic(folder / note_name, old_note)
-    write_atomic(folder / key_name, old_key)
-    return _proofs_on(folder, dossier)
+    note_name, key_name, proof_name = layout.earlier_name(old.checkpoint.size, key.keyid)
+    proof = _proof_on(note_name, old_note, dossier)
+    return {note_name: old_note, key_name: old_key, proof_name: proof}
 
 
 def _proofs_on(folder: Path, dossier: Dossier) -> dict[str, bytes]:
     """Returns the consistency proofs from every kept checkpoint to the present tree."""
-    proofs: dict[str, bytes] = {}
-    tree = dossier.content.tree
     kept = folder / "checkpoints"
-    for path in sorted(kept.iterdir()) if kept.is_dir() else ():
-        old = parse_checkpoint(path.read_bytes(), where=path.name).checkpoint
-        if old.size > tree.size or tree.root(old.size) != old.root:
-            raise IntegrityError(
-                "ledger-not-the-signed-one",
-                f"{path.name}: expected a ledger that continues the one signed earlier, found another",
-                hint="the record was changed after it was signed: restore it from a copy",
-            )
-        proofs[f"proofs/from-{path.name}.json"] = ConsistencyProof(
-            old_size=old.size,
-            old_root_sha256=old.root.hex(),
-            size=tree.size,
-            root_sha256=tree.root().hex(),
-            path=tuple(step.hex() for step in tree.consistency(old.size)),
-        ).canonical()
-    return proofs
+    return {
+        f"proofs/from-{path.name}.json": _proof_on(path.name, path.read_bytes(), dossier)
+        for path in (sorted(kept.iterdir()) if kept.is_dir() else ())
+    }
+
+
+def _proof_on(name: str, note: bytes, dossier: Dossier) -> bytes:
+    tree = dossier.content.tree
+    old = parse_checkpoint(note, where=name).checkpoint
+    if old.size > tree.size or tree.root(old.size) != old.root:
+        raise IntegrityError(
+            "ledger-not-the-signed-one",
+            f"{name}: expected a ledger that continues the one signed earlier, found another",
+            hint="the record was changed after it was signed: restore it from a copy",
+        )
+    return ConsistencyProof(
+        old_size=old.size,
+        old_root_sha256=old.root.hex(),
+        size=tree.size,
+        root_sha256=tree.root().hex(),
+        path=tuple(step.hex() for step in tree.consistency(old.size)),
+    ).canonical()
 
 
 def _clear(folder: Path) -> None:
@@ -261,7 +312,7 @@ def _files(
     return files
 
 
-def _audits(dossier: Dossier, blobs: BlobStore) -> dict[str, bytes]:
+def _audits(dossier: Dossier, blobs: BlobReader) -> dict[str, bytes]:
     """Returns the memory audit of every graded trial of an arm with memory."""
     made = audits_of(dossier, blobs)
     return {layout.audit_name(seq): audit.canonical() for seq, audit in made.items() if audit}

@@ -221,6 +221,11 @@ def test_checkpoints_are_only_added_and_only_of_a_ledger_that_continues(
         publish_checkpoint(run, target)
 
 
+def test_an_address_is_no_place_to_publish_to(results, tiny):
+    with pytest.raises(UsageError, match="folder or git:PATH"):
+        publish_checkpoint(results / tiny.folder.name, "https://example.org/kept")
+
+
 def test_a_run_without_seal_and_a_folder_that_is_no_repository_are_refused(results, tiny, tmp_path):
     run = results / tiny.folder.name
     with pytest.raises(UsageError, match="git repository"):

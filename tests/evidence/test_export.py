@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 
 import pytest
 
@@ -47,8 +48,10 @@ def test_a_public_copy_withholds_named_blobs_lists_them_and_the_rest_is_recomput
     out = tmp_path / "public.tar"
     outcome = export_run(eight.folder, out, Choices(accept=PLANTED, withhold=keys), eight.trust)
     assert len(outcome.withheld) == 1
-    answer = verify_archive(out, eight.trust)
-    assert (answer.exit_code, answer.standing) == (0, "authentic")
+    refused = verify_archive(out, eight.trust)
+    assert [check.reference for check in refused.failed] == ["withheld-not-accepted"]
+    answer = verify_archive(out, replace(eight.trust, allow_withheld=True))
+    assert (answer.exit_code, answer.standing) == (0, "authentic_in_part")
     assert answer.withheld == outcome.withheld
     checks = {check.name: check for check in answer.checks}
     assert (checks["verdicts"].status, checks["verdicts"].count) == ("partly", 4)
@@ -65,7 +68,7 @@ def test_a_withheld_verdict_leaves_the_rest_verifiable_and_says_what_is_not(eigh
     export_run(
         eight.folder, out, Choices(accept=PLANTED, withhold=frozenset({verdict})), eight.trust
     )
-    answer = verify_archive(out, eight.trust)
+    answer = verify_archive(out, replace(eight.trust, allow_withheld=True))
     assert answer.exit_code == 0, answer.failed
     checks = {check.name: check for check in answer.checks}
     assert checks["report"].status == "not_checked"
@@ -83,9 +86,10 @@ def test_more_than_what_was_said_cannot_be_missing_from_a_public_copy(eight, tmp
     folder = tmp_path / "unpacked"
     with tarfile.open(out) as archive:
         archive.extractall(folder, filter="data")
-    assert verify_bundle(open_view(folder)[0], eight.trust, name="unpacked").exit_code == 0
+    trust = replace(eight.trust, allow_withheld=True)
+    assert verify_bundle(open_view(folder)[0], trust, name="unpacked").exit_code == 0
     next(path for path in sorted((folder / "blobs").rglob("*")) if path.is_file()).unlink()
-    assert verify_bundle(open_view(folder)[0], eight.trust, name="unpacked").exit_code == 6
+    assert verify_bundle(open_view(folder)[0], trust, name="unpacked").exit_code == 6
 
 
 @pytest.fixture

@@ -14,6 +14,7 @@ from orchestrator.attest import layout
 from orchestrator.audit.trust import Trust
 from orchestrator.audit.verify import verify_bundle
 from orchestrator.audit.view import FolderView, MemoryView
+from orchestrator.cli.main import main
 from orchestrator.core.errors import IntegrityError, UsageError
 from orchestrator.core.keys import SigningKey
 from orchestrator.ledger.chain import Ledger
@@ -48,7 +49,7 @@ def test_a_run_that_went_on_is_sealed_again_and_shown_to_continue_its_earlier_ch
     first = verify_bundle(FolderView(copy), Trust(now=NOW), name="half")
     assert first.exit_code == 6, "a stale seal does not cover the new records"
     key = SigningKey.generate()
-    seal(copy, Signer(key, "ephemeral-local"))
+    seal(copy, Signer(key, "operator"))
     answer = verify_bundle(FolderView(copy), Trust(now=NOW, keyid=key.public.keyid), name="again")
     assert answer.exit_code == 0, answer.failed
     checkpoints = next(check for check in answer.checks if check.name == "checkpoint")
@@ -68,7 +69,37 @@ def test_a_ledger_that_does_not_continue_its_checkpoint_is_not_sealed_again(copy
     with pytest.raises(IntegrityError) as refused:
         seal(copy)
     assert refused.value.reference == "ledger-not-the-signed-one"
-    assert not (copy / layout.SEAL).exists()
+
+
+def test_a_seal_that_fails_leaves_the_earlier_one_as_it_was(tiny, copy, tmp_path):
+    """The key of a local run is gone after its seal: a lost seal would be lost evidence."""
+    fixtures = tmp_path / "fixtures"
+    shutil.copytree(inputs().fixtures, fixtures)
+    plan = json.loads(tiny.files[layout.PLAN])
+    brief = fixtures / "tasks" / plan["tasks"][0]["digests"]["id"] / "brief.json"
+    brief.write_text(brief.read_text().replace('prompt": "', 'prompt": "Please: '))
+    before = files_of(copy)
+    changed = Inputs(fixtures, inputs().images, inputs().image_lock)
+    with pytest.raises(IntegrityError, match="inputs that the plan pins"):
+        seal_run(copy, Signer(SigningKey.generate(), "operator"), changed)
+    assert files_of(copy) == before
+    assert verify_bundle(FolderView(copy), tiny.trust, name="kept").exit_code == 0
+
+
+def test_a_seal_of_no_name_does_not_replace_an_operators(tiny, copy):
+    before = files_of(copy)
+    with pytest.raises(UsageError, match=tiny.keyid):
+        seal(copy, Signer(SigningKey.generate(), "ephemeral-local"))
+    assert files_of(copy) == before
+
+
+def test_a_run_that_is_whole_and_sealed_is_not_taken_up_again(copy, monkeypatch, capsys):
+    before = files_of(copy)
+    monkeypatch.setenv("MEMTRIAL_RESULTS", str(copy.parent))
+    for words in (["resume", copy.name], ["resume", copy.name, "--full"], ["report", copy.name]):
+        assert main(words) == 0
+    assert "nothing is left to run" in capsys.readouterr().err
+    assert files_of(copy) == before
 
 
 def test_a_seal_that_dies_half_way_leaves_a_folder_that_says_it_is_not_sealed(copy, monkeypatch):

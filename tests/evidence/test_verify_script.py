@@ -122,7 +122,23 @@ def test_a_withheld_blob_is_counted_and_nothing_else_may_be_missing(tiny, tmp_pa
     folder = tmp_path / "bundle"
     with tarfile.open(out) as archive:
         archive.extractall(folder, filter="data")
-    finished = verify(folder, tiny.keyid)
+    refused = verify(folder, tiny.keyid)
+    assert refused.returncode == 1
+    assert "--allow-withheld" in refused.stderr
+    finished = verify(folder, tiny.keyid, "--allow-withheld")
     assert "1 files withheld" in finished.stdout, finished.stderr
+    listed = (folder / "withheld.json").read_text()
+    (folder / "withheld.json").write_text(f'{listed} {{"path":"report.txt"}}')
+    assert verify(folder, tiny.keyid, "--allow-withheld").returncode == 1
+    (folder / "withheld.json").write_text(listed)
     (folder / "report.txt").unlink()
-    assert verify(folder, tiny.keyid).returncode == 1
+    assert verify(folder, tiny.keyid, "--allow-withheld").returncode == 1
+
+
+@pytest.mark.parametrize("odd", ["empty folder", "name with a line break"])
+def test_what_no_list_can_name_is_refused(copy, tiny, odd):
+    if odd == "empty folder":
+        (copy / "blobs" / "empty").mkdir()
+    else:
+        (copy / "report.txt\nplan.json").write_text("")
+    assert verify(copy, tiny.keyid).returncode == 1

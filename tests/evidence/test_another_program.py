@@ -1,0 +1,102 @@
+"""Promise: a bundle that another memtrial made is told by its figures; only its words may differ, and that is said."""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+import pytest
+
+from orchestrator.attest import layout
+from orchestrator.audit.verify import verify_bundle
+from orchestrator.audit.view import FolderView
+from orchestrator.cli.main import main
+from orchestrator.core.canonical import canonical_bytes
+from orchestrator.pipeline.seal import Signer
+from tests.recorded import seal
+
+
+@pytest.fixture
+def copy(tiny, tmp_path):
+    folder = tmp_path / tiny.folder.name
+    shutil.copytree(tiny.folder, folder)
+    return folder
+
+
+def told_otherwise(folder, tiny, change) -> None:
+    path = folder / layout.REPORT
+    report = json.loads(path.read_bytes())
+    change(report)
+    path.write_bytes(canonical_bytes(report) + b"\n")
+    seal(folder, Signer(tiny.key, "operator"))
+
+
+def reworded(report) -> None:
+    report["trials"][0]["why"] = "it was so"
+
+
+def embellished(report) -> None:
+    report["trials"][0]["wall_ms"] += 1
+
+
+@pytest.mark.parametrize(
+    ("change", "program", "status"),
+    [
+        (reworded, "f" * 64, "partly"),
+        (embellished, "f" * 64, "failed"),
+        (reworded, None, "failed"),
+    ],
+    ids=["other words of another program", "other figures", "other words of this program"],
+)
+def test_a_report_may_differ_in_words_alone_and_only_by_another_program(
+    copy, tiny, monkeypatch, change, program, status
+):
+    with monkeypatch.context() as patch:
+        if program:
+            patch.setattr("orchestrator.pipeline.seal.program_sha256", lambda: program)
+        told_otherwise(copy, tiny, change)
+    answer = verify_bundle(FolderView(copy), tiny.trust, name="b")
+    report = next(check for check in answer.checks if check.name == "report")
+    assert report.status == status
+    if program:
+        assert program[:16] in f"{report.detail} {report.hint}"
+
+
+def test_a_guide_of_another_program_is_told_and_a_record_card_is_not_excused(
+    copy, tiny, monkeypatch
+):
+    with monkeypatch.context() as patch:
+        patch.setattr("orchestrator.pipeline.seal.program_sha256", lambda: "f" * 64)
+        patch.setattr("orchestrator.attest.handout._GUIDE", "Verify it.\n")
+        seal(copy, Signer(tiny.key, "operator"))
+    answer = verify_bundle(FolderView(copy), tiny.trust, name="b")
+    assert answer.exit_code == 0, answer.failed
+    handouts = next(check for check in answer.checks if check.name == "handouts")
+    assert handouts.status == "partly"
+    assert "VERIFY.md" in handouts.detail
+
+
+@pytest.mark.parametrize("word", ["verify", "audit"])
+def test_the_bundle_in_the_folder_where_one_stands_is_the_one_that_is_meant(
+    copy, tiny, tmp_path, monkeypatch, capsys, word
+):
+    """VERIFY.md says `memtrial verify .`; the results folder may hold other runs."""
+    results = tmp_path / "results"
+    results.mkdir()
+    monkeypatch.setenv("MEMTRIAL_RESULTS", str(results))
+    monkeypatch.chdir(copy)
+    out = [] if word == "verify" else ["--out", str(tmp_path / "page.html")]
+    assert main([word, ".", "--keyid", tiny.keyid.upper(), *out]) == 0, capsys.readouterr()
+
+
+def test_an_empty_folder_is_refused(copy, tiny):
+    """No list can name it, and it may be a place to put something later."""
+    (copy / "gateway").mkdir(exist_ok=True)
+    answer = verify_bundle(FolderView(copy), tiny.trust, name="b")
+    assert [check.reference for check in answer.failed] == ["bundle-not-plain"]
+
+
+def test_a_name_that_is_no_run_is_refused_with_the_next_command(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("MEMTRIAL_RESULTS", str(tmp_path))
+    assert main(["verify", "latest"]) == 2
+    assert "memtrial smoke" in capsys.readouterr().err
