@@ -1,6 +1,6 @@
 # Thin targets: each calls one command. `make` alone prints this list.
 .DEFAULT_GOAL := help
-.PHONY: help setup engine images smoke test lint check pack proof-languages bench clean schemas wheel proof-leakscan proof-evidence proof-interop proof-pythons bench-gateway fuzz-gateway proof-hostile-neighbours proof-tasks proof-reference proof-attribution proof-ladder official proof-trust agents-smoke proof-agents
+.PHONY: help setup engine images smoke test lint check pack proof-languages bench clean schemas wheel proof-leakscan proof-evidence proof-interop proof-pythons bench-gateway fuzz-gateway proof-hostile-neighbours proof-tasks proof-reference proof-attribution proof-ladder proof-products official proof-trust agents-smoke proof-agents
 MEMTRIAL := .venv/bin/memtrial
 PYTHON_VENV := .venv/bin/python
 export PYTHONDONTWRITEBYTECODE := 1
@@ -37,7 +37,7 @@ check: lint ## Lint and the fast tests (no network, no Docker)
 
 proof-languages: setup ## Prove every task and every language's own doors in containers (an hour)
 	@$(MEMTRIAL) images > /dev/null
-	@$(PYTHON_VENV) -m pytest -q tests -m proof --ignore tests/docker/test_agents.py
+	@$(PYTHON_VENV) -m pytest -q tests -m proof --ignore tests/docker/test_agents.py --ignore tests/docker/test_memory_products.py
 
 bench-gateway: setup ## Measure what the gateway adds to model calls, as ratios; memory over 10,000 calls
 	@$(PYTHON_VENV) bench/gateway.py
@@ -91,6 +91,9 @@ proof-reference: setup ## Prove what the reference pipeline finds on the pack an
 proof-attribution: setup ## Prove that planted faults are charged to their stages, over the pack and in containers; writes results/proofs
 	@$(MEMTRIAL) images > /dev/null
 	@$(PYTHON_VENV) -m bench.attribution
+
+proof-products: setup ## Prove that mem0, LangMem and server-memory meet the contract offline, each in its image; writes results/proofs
+	@$(PYTHON_VENV) -m bench.products
 
 proof-ladder: setup ## Print how far the follower gets with each kind of memory over the pack; writes results/proofs
 	@$(PYTHON_VENV) -m bench.ladder

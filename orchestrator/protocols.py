@@ -207,10 +207,13 @@ class MemoryProgram:
     """A memory system as a program in any language: its files (path, mode, content) and which one is started.
 
     An entry that ends in `.py` is run by the container's Python; any other must be able to run by itself.
+    `product` names the recipe (images/memory/<product>) of the layer that it stands on, `variant` how it is used.
     """
 
     entry: str
     files: tuple[tuple[str, int, bytes], ...]
+    product: str | None = None
+    variant: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -89,9 +89,12 @@ def _driven(folder: Path, files: list[tuple[str, int, bytes]]) -> list[tuple[str
     return [*whole, (HOOKS, 0o644, hooks.canonical()), (ENACTOR, 0o644, enactor)]
 
 
-def program_sha256(program: MemoryProgram) -> str:
-    """Returns the digest over names, modes and contents of a program."""
-    return digest_sha256([[name, mode, sha256_hex(data)] for name, mode, data in program.files])
+def program_sha256(program: MemoryProgram, recipe_sha256: str | None = None) -> str:
+    """Returns the digest over names, modes and contents of a program, and over the recipe of its product."""
+    files = [[name, mode, sha256_hex(data)] for name, mode, data in program.files]
+    if recipe_sha256 is None:
+        return digest_sha256(files)
+    return digest_sha256({"program": files, "product": recipe_sha256})
 
 
 class CommandAdapter:

@@ -29,7 +29,7 @@ class Condition(Closed):
     folder of a command. `stages` are the parts of the path that a failure of this arm can be charged to.
     `door: gold` hands facts of the answer key over: such an arm is a bound or a probe and bears no claim.
     An entry point runs in memtrial's own process, so its arm is diagnostic; a product that is to bear claims
-    comes as a program in a container of its own.
+    comes as a program in a container of its own. `product` is the pinned layer that such a program drives.
     """
 
     id: Slug
@@ -42,6 +42,7 @@ class Condition(Closed):
     adapter_sha256: Sha256 | None = None
     variant: Slug | None = None
     program: RelativePath | None = None
+    product: Slug | None = None
     door: Literal["sessions", "gold"] = "sessions"
     delivery: Delivery = "prompt_prefix"
     stages: tuple[Slug, ...] = ()
@@ -59,6 +60,8 @@ class Condition(Closed):
             raise ValueError("retrieve_k is given only when the adapter delivers memory")
         if (self.adapter_kind == "command") != (self.program is not None):
             raise ValueError("program is given for adapter_kind command and for no other")
+        if self.product is not None and self.program is None:
+            raise ValueError("product is given only with the program that drives it")
         return self
 
     @model_validator(mode="after")

@@ -6,12 +6,15 @@ ignored local lock, and for maintainers images/lock.json.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from orchestrator.core.files import write_atomic
+from orchestrator.core.gittree import FileEntry
 from orchestrator.core.places import cache_root, fixtures_root, images_root, local_lock_path
+from orchestrator.model.images import PackageLock
 from orchestrator.model.plan import Plan
+from orchestrator.model.products import ProductRecipe
 from orchestrator.sandbox.adapter import EngineClient
 from orchestrator.sandbox.agents import agent_layer
 from orchestrator.sandbox.base import Base, ensure_base, read_lock
@@ -26,8 +29,9 @@ from orchestrator.sandbox.images import (
 from orchestrator.sandbox.languages import LanguageImages, assemble_language, image_of
 from orchestrator.sandbox.layers import ImageSpec, Layer
 from orchestrator.sandbox.leaks.literals import check_task
-from orchestrator.sandbox.toolchain import Maker, Supplies
-from orchestrator.sources.agents import agent_files
+from orchestrator.sandbox.products import product_layer
+from orchestrator.sandbox.toolchain import Maker, Supplies, wheel_files
+from orchestrator.sources.agents import agent_files, product_wheels
 from orchestrator.sources.checkout import materialise, repository_entries
 from orchestrator.sources.fetch import PinnedFile, fetch
 from orchestrator.sources.loader import LoadedTask, check_against_checkout, load_task
@@ -101,6 +105,26 @@ def layer_of_agent(name: str, say: Say) -> Layer:
     """
     cache = cache_root()
     return agent_layer(images_root(), cache, name, lambda recipe: agent_files(recipe, cache), say)
+
+
+def layer_of_product(name: str, say: Say) -> Layer:
+    """Returns the image layer of a memory product, made once per machine.
+
+    Raises:
+        MemtrialError: it cannot be made here.
+    """
+    cache = cache_root()
+    give = supplies()
+
+    def files(recipe: ProductRecipe) -> Iterator[FileEntry]:
+        yield from product_wheels(recipe, cache)
+        for part in recipe.parts:
+            path = give.wheel(part.project, (part.sha256,), part.suffix)
+            yield from wheel_files(path.read_bytes(), part)
+        if recipe.packages:
+            yield from give.packages(PackageLock(packages=recipe.packages), recipe.exclude)
+
+    return product_layer(images_root(), cache, name, files, say)
 
 
 def steering_of(plan: Plan) -> dict[str, tuple[tuple[str, tuple[str, ...]], ...]]:

@@ -9,13 +9,14 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import cast
 
 from orchestrator.core.canonical import sha256_hex
 from orchestrator.core.errors import EnvironmentMissing, IntegrityError
-from orchestrator.core.places import added_conditions_path, fixtures_root
+from orchestrator.core.places import added_conditions_path, fixtures_root, images_root
 from orchestrator.memory import shelf
 from orchestrator.memory.command import CommandAdapter, program_sha256, read_program
 from orchestrator.memory.late import LateAdapter
@@ -35,6 +36,7 @@ from orchestrator.protocols import (
     MemoryProgram,
     OpenBox,
 )
+from orchestrator.sandbox.products import product_recipe_sha256
 
 SEED_DIGITS = 12
 """Hexadecimal digits of a seed: it stays an exact integer in JSON."""
@@ -45,8 +47,11 @@ MakeAdapter = Callable[[], MemoryAdapter]
 def program_of(condition: Condition) -> MemoryProgram:
     """Reads the program of a command arm, beside the registry that names it."""
     added = added_conditions_path()
-    root = added.parent if added else fixtures_root()
-    return read_program(root / (condition.program or ""))
+    root = fixtures_root()
+    if added is not None and (added.parent / (condition.program or "")).is_dir():
+        root = added.parent
+    read = read_program(root / (condition.program or ""))
+    return replace(read, product=condition.product, variant=condition.variant)
 
 
 def adapter_of(
@@ -103,7 +108,9 @@ def pinned_now(condition: Condition) -> str:
     if condition.adapter_kind == "entry_point":
         return find_plugin(MEMORY_GROUP, condition.adapter).sha256
     if condition.adapter_kind == "command":
-        return program_sha256(program_of(condition))
+        product = condition.product
+        recipe = product_recipe_sha256(images_root(), product) if product else None
+        return program_sha256(program_of(condition), recipe)
     return shelf.adapter_sha256(condition.adapter)
 
 

@@ -172,6 +172,8 @@ class _Benches:
         self._guards = Guards(self._tasks, client, secret=secret)
         self._curated = curated_texts(plan, fixtures)
         self._boxes = boxes_of(sandbox, client)
+        if self._boxes is not None:
+            self._boxes.ready(plan.conditions)
 
     def __call__(self, trial: Trial) -> Bench:
         """Returns the bench of a trial."""

@@ -102,6 +102,8 @@ class DockerMemoryBox:
                 "TZ": "UTC",
                 "PYTHONHASHSEED": "0",
                 "MEMTRIAL_WORK": "/work",
+                "MEMTRIAL_PRODUCT": program.product or "",
+                "MEMTRIAL_VARIANT": program.variant or "",
             },
             "files": [
                 [path, f"{mode:o}", base64.b64encode(data).decode("ascii")]

@@ -1,4 +1,4 @@
-"""Files of agents' packages, from cache or registry: chosen members of an npm tarball, unpacked wheels.
+"""Files of packages of agents and memory products, from cache or registry: chosen members of an npm tarball, unpacked wheels.
 
 No script of a package runs and nothing is installed. Every member has a pinned SHA-256; a wheel's file
 has that of its archive. Reads and fills the download cache.
@@ -16,6 +16,7 @@ from orchestrator.core.errors import DocumentError, IntegrityError
 from orchestrator.core.files import safe_relative
 from orchestrator.core.gittree import FileEntry
 from orchestrator.model.agents import AgentMember, AgentRecipe
+from orchestrator.model.products import ProductRecipe
 from orchestrator.sources.fetch import PinnedFile, fetch
 from orchestrator.sources.npm import NpmPin, fetch_npm
 
@@ -39,6 +40,18 @@ def agent_files(recipe: AgentRecipe, cache: Path) -> Iterator[FileEntry]:
     for wheel in recipe.wheels:
         path = fetch(PinnedFile(wheel.project, (wheel.sha256,), wheel.filename), cache)
         yield from wheel_modules(path, _site(recipe))
+
+
+def product_wheels(recipe: ProductRecipe, cache: Path) -> Iterator[FileEntry]:
+    """Yields the modules of a memory product's wheels.
+
+    Raises:
+        EnvironmentMissing: a wheel is not in the cache and no registry can be reached.
+        IntegrityError: a wheel has other bytes than the recipe says.
+    """
+    for wheel in recipe.wheels:
+        path = fetch(PinnedFile(wheel.project, (wheel.sha256,), wheel.filename), cache)
+        yield from wheel_modules(path, recipe.site or "")
 
 
 def _site(recipe: AgentRecipe) -> str:

@@ -1,0 +1,131 @@
+"""Proof that third-party memory products run offline, each in its own pinned image, and meet the contract.
+
+    .venv/bin/python -m bench.products [CONDITION ...]
+
+Makes the images, runs the contract kit over each arm with a product (tests/docker/test_memory_products.py), then one
+task with every such arm and the follower agent, end to end. Writes a dated JSON below results/proofs, again after each
+arm. Exit 1 if an arm fails a test or a trial does not come to its end. Times are of this machine and bear no claim.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+from orchestrator.cli.live import Progress
+from orchestrator.core.clock import run_stamp
+from orchestrator.core.places import fixtures_root, images_root, results_root
+from orchestrator.model.condition import Condition
+from orchestrator.pipeline.imaging import layer_of_product
+from orchestrator.pipeline.options import PlanRequest
+from orchestrator.pipeline.setup import make_plan, start_run
+from orchestrator.report.build import build_report
+from orchestrator.report.terminal import render_report
+from orchestrator.sandbox.products import product_recipe_sha256, read_product_recipe
+from orchestrator.sources.loader import load_conditions
+
+TESTS = "tests/docker/test_memory_products.py"
+TASK = "cachetools-account-key"
+
+
+def made(condition: Condition, say: Any) -> dict[str, Any]:
+    """Makes the layer of a product; returns what it is made of."""
+    product = condition.product or ""
+    recipe, layer = read_product_recipe(images_root(), product), layer_of_product(product, say)
+    return {
+        "product": recipe.package,
+        "version": recipe.version,
+        "licence": recipe.licence,
+        "packages": len(recipe.wheels) + len(recipe.packages),
+        "recipe_sha256": product_recipe_sha256(images_root(), product),
+        "layer": layer.diff_id,
+        "layer_bytes": layer.size_bytes,
+    }
+
+
+def kit(condition: str) -> dict[str, Any]:
+    """Runs the contract kit and the product's own promises over one arm."""
+    name = "".join(word.capitalize() for word in condition.removesuffix("_e2e").split("_"))
+    began = time.monotonic()
+    with tempfile.TemporaryDirectory() as folder:
+        out = Path(folder) / "junit.xml"
+        words = f"Test{name.replace('Langmem', 'LangMem')} or {condition}"
+        if condition.startswith("mem0"):
+            words += f" or (known_to_one_scope and {condition.split('_')[1]})"
+        command = [sys.executable, "-m", "pytest", "-q", "-n0", TESTS, "-k", words]
+        subprocess.run([*command, f"--junitxml={out}"], check=False)
+        cases = list(ElementTree.parse(out).iter("testcase"))
+    failed = {
+        case.get("name", ""): bad.get("message", "")[:600]
+        for case in cases
+        for bad in (*case.findall("failure"), *case.findall("error"), *case.findall("skipped"))
+    }
+    return {"tests": len(cases), "failed": failed, "seconds": round(time.monotonic() - began)}
+
+
+def end_to_end(arms: list[str], progress: Progress) -> dict[str, Any]:
+    """Runs one task with each arm and the follower; returns what every trial came to."""
+    conditions = ("no_memory", "oracle_evidence", *arms)
+    request = PlanRequest(agents=("follower",), tasks=(TASK,), conditions=conditions)
+    plan = make_plan(request, progress.say)
+    with progress:
+        folder = start_run(plan, watch=progress, workers=1)
+    report = build_report(folder)
+    print(render_report(report))
+    return {
+        row.condition_id: {
+            "outcome": row.status,
+            "memory": row.memory_status,
+            "memory_tokens": row.memory_tokens,
+        }
+        for row in report.trials
+    }
+
+
+def main() -> int:
+    """Makes, tries, runs, writes."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("conditions", nargs="*")
+    chosen = parser.parse_args().conditions
+    registry = load_conditions(fixtures_root()).conditions
+    arms = [c for c in registry if c.product and (not chosen or c.id in chosen)]
+    stamp, progress = run_stamp(), Progress()
+    out = results_root() / "proofs" / f"products-{stamp}.json"
+    out.parent.mkdir(parents=True, exist_ok=True)
+    proof: dict[str, Any] = {"made_at": stamp, "arms": {}}
+
+    def write() -> None:
+        out.write_text(json.dumps(proof, indent=1) + "\n", encoding="utf-8")
+
+    for arm in arms:
+        proof["arms"][arm.id] = made(arm, progress.say)
+    proof["task"], proof["trials"] = TASK, end_to_end([arm.id for arm in arms], progress)
+    write()
+    for arm in arms:
+        proof["arms"][arm.id]["kit"] = kit(arm.id)
+        write()
+    wrong = [
+        f"{arm.id}: {name}: {why}"
+        for arm in arms
+        for name, why in proof["arms"][arm.id]["kit"]["failed"].items()
+    ]
+    wrong += [
+        f"{name}: memory {trial['memory']}"
+        for name, trial in proof["trials"].items()
+        if name not in {"no_memory"} and trial["memory"] != "verified"
+    ]
+    proof["wrong"] = wrong
+    write()
+    print(f"products: {'; '.join(wrong) or 'every arm meets the contract'}; {out}")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,132 @@
+"""Promise: what the bridges to products do themselves: account, evidence, secrets, freeze; and the stand-in of a model."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import sys
+import urllib.request
+from types import SimpleNamespace
+
+import pytest
+
+from orchestrator.core.places import fixtures_root
+from orchestrator.model.lifecycle import CaptureReport, Description, Ranked, StoreDump
+from orchestrator.testing import histories
+
+OURS = ("bridge", "standin", "lookups", "mem0_bridge", "langmem_bridge", "mcp_bridge")
+
+
+@pytest.fixture
+def room(monkeypatch, tmp_path):
+    """The bridges' modules, loaded as in their container, with a product that keeps what it is told."""
+    monkeypatch.syspath_prepend(str(fixtures_root() / "products"))
+    found = SimpleNamespace(**{name: importlib.import_module(name) for name in OURS})
+    monkeypatch.setattr(found.bridge, "STORE", tmp_path / "store.json")
+
+    class Parrot(found.bridge.Bridge):
+        name, version, degraded = "parrot", "1", ("repeats",)
+
+        def start(self):
+            self.kept = {}
+
+        def tell(self, scope, session_id, exchange):
+            new = {f"{scope}:{text}": text for _, role, text in exchange if role != "tool"}
+            self.kept |= new
+            return new
+
+        def held(self):
+            return dict(self.kept)
+
+        def find(self, scope, prompt, k):
+            return [(key, 1.0) for key in self.kept if key.startswith(f"{scope}:")][:k]
+
+    found.parrot = Parrot("")
+    yield found
+    for name in OURS:
+        sys.modules.pop(name, None)
+
+
+def lived(room, sessions=None):
+    room.parrot.open({"gateway": None, "budget": None, "seed": 1})
+    reports = [
+        room.parrot.ingest({"session": s.model_dump(mode="json"), "now": s.started_at})
+        for s in (sessions or histories.ordinary())
+    ]
+    return room.parrot, reports
+
+
+def whole(kind, value):
+    return kind.parse(json.dumps(value).encode(), where=kind.__name__)
+
+
+def test_every_event_is_accounted_for_and_no_secret_is_told(room):
+    parrot, reports = lived(room)
+    for session, report in zip(histories.ordinary(), reports, strict=True):
+        told = whole(CaptureReport, report)
+        assert [e.event_id for e in told.events] == [e.event_id for e in session.events]
+    dropped = [e for r in reports for e in r["events"] if e["outcome"] == "dropped"]
+    assert [(e["event_id"], e["reason"]) for e in dropped] == [("s07-e03", "empty")]
+    assert not any(histories.SECRET in text for text in parrot.kept)
+    assert any("[redacted]" in text for text in parrot.kept)
+
+
+def test_a_memory_rests_on_the_exchange_in_which_it_appeared(room):
+    parrot, _ = lived(room)
+    dump = whole(StoreDump, parrot.dump({}))
+    by_text = {memory.text: memory.evidence_event_ids for memory in dump.memories}
+    kept = next(text for text in by_text if "never trimmed" in text)
+    # Said in two sessions: it rests on both exchanges.
+    assert {"s05-e01", "s07-e01"} <= set(by_text[kept])
+    assert not any(event.startswith("s06") for event in by_text[kept])
+
+
+def test_answers_name_the_stored_text_and_the_degraded_modes(room):
+    parrot, _ = lived(room)
+    asked = {"scope": "project", "prompt": "label", "k": 2}
+    ranked = whole(Ranked, parrot.retrieve({"query": asked, "query_sha256": "0" * 64}))
+    texts = {m["memory_id"]: m["text"] for m in parrot.dump({})["memories"]}
+    assert len(ranked.items) == 2
+    assert all(texts[item.memory_id] == item.text for item in ranked.items)
+    assert ranked.degraded == ("repeats", *room.bridge.STAND_IN)
+
+
+def test_after_the_freeze_nothing_is_told(room):
+    parrot, _ = lived(room)
+    parrot.freeze({})
+    with pytest.raises(RuntimeError, match="frozen"):
+        parrot.ingest({"session": histories.single()[0].model_dump(mode="json"), "now": "x"})
+    assert json.loads(room.bridge.STORE.read_text()) == parrot.dump({})
+
+
+def test_a_bridge_describes_itself_without_its_product(room):
+    for module, variant in (("mem0_bridge", "user_scope"), ("langmem_bridge", ""), ("mcp_bridge", "")):  # fmt: skip
+        told = whole(Description, getattr(room, module).make(variant).describe({}))
+        assert told.degraded
+        assert not told.capabilities.timestamps
+    with pytest.raises(ValueError, match="user_scope or session_scope"):
+        room.mem0_bridge.make("")
+
+
+def post(url: str, body: dict) -> dict:
+    asked = urllib.request.Request(url, json.dumps(body).encode())
+    with urllib.request.urlopen(asked, timeout=10) as answer:
+        return json.load(answer)
+
+
+def test_the_stand_in_keeps_only_what_the_prompt_holds(room):
+    stand_in = room.standin.StandIn()
+    stand_in.said = ["labels stay as they are", "nobody said this to it", "too short"]
+    messages = [{"role": "user", "content": "user: labels stay as they are\nuser: too short"}]
+    said = post(f"{stand_in.base_url}/chat/completions", {"model": "m", "messages": messages})
+    content = json.loads(said["choices"][0]["message"]["content"])
+    assert [memory["text"] for memory in content["memory"]] == ["labels stay as they are"]
+    tools = {"model": "m", "messages": messages, "tools": [{"type": "function"}]}
+    (call,) = post(f"{stand_in.base_url}/chat/completions", tools)["choices"][0]["message"]["tool_calls"]  # fmt: skip
+    assert json.loads(call["function"]["arguments"]) == {"content": "labels stay as they are"}
+
+
+def test_vectors_of_the_stand_in_are_near_for_texts_that_share_words(room):
+    one, near, far = map(room.standin.vector, ("a label of a return", "the return label", "queue"))
+    assert sum(a * b for a, b in zip(one, near, strict=True)) > 0.3
+    assert abs(sum(a * b for a, b in zip(one, far, strict=True))) < 0.3
