@@ -67,7 +67,7 @@ def _link(path: Path, name: str) -> ManifestLink:
 
 def first_difference(expected: Manifest, found: Manifest) -> str | None:
     """Returns the first path in which two manifests differ, or None."""
-    mine, theirs = _by_path(expected), _by_path(found)
+    mine, theirs = _named(expected), _named(found)
     return next(
         (
             path
@@ -78,11 +78,9 @@ def first_difference(expected: Manifest, found: Manifest) -> str | None:
     )
 
 
-def _by_path(manifest: Manifest) -> dict[str, ManifestFile | ManifestLink]:
-    return {
-        **{file.path: file for file in manifest.files},
-        **{link.path: link for link in manifest.links},
-    }
+def _named(manifest: Manifest) -> dict[str, ManifestFile | ManifestLink]:
+    named: dict[str, ManifestFile | ManifestLink] = {file.path: file for file in manifest.files}
+    return named | {link.path: link for link in manifest.links}
 
 
 def _refuse(reference: str, path: Path, expected: str, found: str) -> ApprovalRefused:

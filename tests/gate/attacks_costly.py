@@ -74,6 +74,12 @@ def deep(world: World) -> None:
     commit(world.repo, {f"{TUF_FOLDER}/{'/'.join('abcdefghij')}/x.json": b"{}"})
 
 
+def untracked(world: World) -> None:
+    place = world.repo / TUF_FOLDER / "extra" / "deep"
+    place.mkdir(parents=True)
+    (place / "x.json").write_bytes(b"{}")
+
+
 def named(name: str) -> Callable[[World], object]:
     return lambda world: commit(world.repo, {f"{TUF_FOLDER}/{name}": b"{}"})
 
@@ -161,11 +167,11 @@ ATTACKS: tuple[Attack, ...] = (
         lambda w: (w.repo / TUF_FOLDER / "extra").symlink_to("/etc"),
     ),
     after(
-        "untracked-folder",
+        "untracked-file-in-a-folder",
         4,
         "worktree-has-more",
-        "a person would see a folder that HEAD has not",
-        lambda w: (w.repo / TUF_FOLDER / "extra").mkdir(),
+        "a person would see a file that HEAD has not",
+        untracked,
     ),
     after(
         "metadata-of-no-role",

@@ -127,23 +127,22 @@ def compare_worktree(state: State) -> None:
             raise refuse(
                 "worktree-differs", f"{name} as HEAD has it", "other bytes in the work tree"
             )
-    parents = {str(parent) for name in state.files for parent in Path(name).parents}
-    more = _first_more(folder, frozenset(state.files) | parents, "")
+    more = _first_more(folder, frozenset(state.files), "")
     if more is not None:
-        raise refuse("worktree-has-more", f"nothing that HEAD has not below {TUF_FOLDER}", more)
+        raise refuse("worktree-has-more", f"no file that HEAD has not below {TUF_FOLDER}", more)
 
 
 def _first_more(folder: Path, known_names: frozenset[str], prefix: str) -> str | None:
-    """Returns the first name, of whatever kind, that is not among the known ones; follows no link."""
+    """Returns the first name that is not among the known ones, but for folders; follows no link."""
     with os.scandir(folder) as entries:
         for entry in entries:
             name = prefix + entry.name
-            if name not in known_names:
-                return repr(name[:80])
             if entry.is_dir(follow_symlinks=False):
                 more = _first_more(Path(entry.path), known_names, name + "/")
                 if more is not None:
                     return more
+            elif name not in known_names:
+                return repr(name[:80])
     return None
 
 
