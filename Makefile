@@ -68,8 +68,8 @@ proof-tasks: setup ## Prove source pins, images from nothing and warm starts; wi
 	@$(PYTHON_VENV) -m bench.tasks
 	@if [ -n "$(REMEM)" ]; then $(PYTHON_VENV) tests/proofs/remem.py "$(REMEM)"; fi
 
-official: setup ## Dispatch an approved official run (PLAN=file APPROVAL=id); says precisely what is missing
-	@$(MEMTRIAL) official $(PLAN) $(if $(APPROVAL),--approval $(APPROVAL))
+official: setup ## Dispatch an approved official run (PLAN=file APPROVAL=id KEY=ledger's key); says precisely what is missing
+	@$(MEMTRIAL) official $(PLAN) $(if $(APPROVAL),--approval $(APPROVAL)) $(if $(KEY),--key $(KEY))
 
 proof-trust: setup ## Prove the gate: time of a validation, racing nonces, every hostile input; writes results/proofs
 	@$(PYTHON_VENV) -m bench.trust

@@ -70,6 +70,10 @@ class GatewayPlace:
         """Returns the token of a role."""
         return dict(self.tokens)[role]
 
+    def allows(self, role: Role) -> bool:
+        """Whether a role has a token; one that nobody approved has none."""
+        return role in dict(self.tokens)
+
 
 @dataclass(frozen=True, slots=True)
 class GatewayAccess:

@@ -1,42 +1,86 @@
-"""Says what an official run still lacks on this machine, all of it at once; `make official` calls it.
+"""Dispatches an approved run of phase smoke or official: gate, reserve, run, seal, attest. `make official` calls it.
 
-Dispatch of smoke and official runs is not built yet: with everything in place it still refuses.
+Says first what is missing on this machine, all of it at once. The supervisor repeats the gate and has the provider
+keys; this process works the trials off and seals them with the ledger's key.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from orchestrator.cli import render
+from orchestrator.cli.session import add_workers, work
 from orchestrator.cli.trust_options import add_repository, add_system, repository_of
 from orchestrator.core.errors import ApprovalRefused
+
+if TYPE_CHECKING:
+    from orchestrator.pipeline.watch import Watch
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Adds the options of the verb."""
-    parser.add_argument("plan", type=Path, nargs="?", metavar="PLAN", help="plan of phase official")
-    parser.add_argument("--approval", metavar="ID", help="name of the approval")
     parser.add_argument(
-        "--socket", type=Path, default=Path("/run/memtrial/supervisor.sock"), metavar="PATH"
+        "plan", type=Path, nargs="?", metavar="PLAN", help="plan of phase smoke or official"
     )
+    parser.add_argument("--approval", metavar="ID", help="name of the published approval")
+    parser.add_argument(
+        "--key", type=Path, metavar="FILE", help="the ledger's private key, which seals the run"
+    )
+    parser.add_argument(
+        "--socket",
+        type=Path,
+        default=Path("/run/memtrial/supervisor.sock"),
+        metavar="PATH",
+        help="of the supervisor (default: /run/memtrial/supervisor.sock)",
+    )
+    add_workers(parser)
     add_repository(parser)
     add_system(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Lists what is missing and refuses."""
+    """Lists what is missing and refuses, or has the run dispatched and works it off."""
     missing = _missing(arguments)
-    if arguments.json:
-        render.document({"missing": missing, "dispatch_authorized": False})
-    else:
-        for line in missing:
-            render.row(f"missing: {line}")
-    raise ApprovalRefused(
-        "official-not-ready" if len(missing) > 1 else "dispatch-not-built",
-        f"an official run: expected everything that it needs, found {len(missing)} things missing; nothing was started",
-        hint="docs/security/ceremonies.md says how each is made; a local run needs `memtrial approve local`",
-    )
+    if missing:
+        if arguments.json:
+            render.document({"missing": missing, "dispatch_authorized": False})
+        else:
+            for line in missing:
+                render.row(f"missing: {line}")
+        raise ApprovalRefused(
+            "official-not-ready",
+            f"an official run: expected everything that it needs, found {len(missing)} things missing; nothing was started",
+            hint="docs/security/ceremonies.md says how each is made; a local run needs `memtrial approve local`",
+        )
+    _dispatch(arguments)
+    return 0
+
+
+def _dispatch(arguments: argparse.Namespace) -> None:
+    from orchestrator.core.keys import SigningKey
+    from orchestrator.pipeline.dispatched import Supervised
+    from orchestrator.pipeline.run import read_plan
+    from orchestrator.pipeline.setup import start_run
+
+    plan = read_plan(arguments.plan)
+    if plan.phase == "local":
+        raise ApprovalRefused(
+            "phase-local",
+            "expected a plan of phase smoke or official, found phase local",
+            hint="approve it yourself: `memtrial approve local PLAN --max-usd N`",
+        )
+    SigningKey.load(arguments.key)
+    supervised = Supervised(plan, arguments.approval, path=arguments.socket)
+
+    def go(watch: Watch, workers: int) -> Path:
+        return start_run(plan, watch=watch, workers=workers, supervised=supervised)
+
+    # Where `finish` looks for the key of every seal.
+    os.environ["MEMTRIAL_SIGNING_KEY"] = str(arguments.key)
+    work(go, arguments)
 
 
 def _missing(arguments: argparse.Namespace) -> list[str]:
@@ -44,13 +88,13 @@ def _missing(arguments: argparse.Namespace) -> list[str]:
     from orchestrator.trust.gate.machine import MANIFEST
 
     repository = repository_of(arguments)
+    plan, key = arguments.plan, arguments.key
     needed: list[tuple[bool, str]] = [
-        (arguments.plan is None, "a plan: make official PLAN=plan.json"),
-        (
-            arguments.plan is not None and not arguments.plan.is_file(),
-            f"the plan's file {arguments.plan}",
-        ),
+        (plan is None, "a plan: make official PLAN=plan.json"),
+        (plan is not None and not plan.is_file(), f"the plan's file {plan}"),
         (arguments.approval is None, "an approval: make official APPROVAL=ID"),
+        (key is None, "the ledger's key, which seals the run: make official KEY=ledger.key.pem"),
+        (key is not None and not key.is_file(), f"the key's file {key}"),
         (
             not (repository / TUF_FOLDER / "metadata").is_dir(),
             f"a trust root in {TUF_FOLDER}: memtrial trust init",
@@ -66,6 +110,5 @@ def _missing(arguments: argparse.Namespace) -> list[str]:
             not arguments.socket.exists(),
             f"a supervisor at {arguments.socket}: docs/security/supervisor.md",
         ),
-        (True, "dispatch by the supervisor, which this version does not have"),
     ]
     return [text for absent, text in needed if absent]

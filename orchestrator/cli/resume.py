@@ -21,6 +21,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     add_workers(parser)
     parser.add_argument(
+        "--supervisor",
+        type=Path,
+        default=Path("/run/memtrial/supervisor.sock"),
+        metavar="PATH",
+        help="its socket, for a run of phase smoke or official (default: /run/memtrial/supervisor.sock)",
+    )
+    parser.add_argument(
         "--full",
         action="store_true",
         help="check every record and blob again, also what a signed checkpoint covers",
@@ -44,7 +51,13 @@ def run(arguments: argparse.Namespace) -> int:
     keep_operators_seal(folder, "operator" if named else "ephemeral-local")
 
     def go_on(watch: Watch, workers: int) -> Path:
-        resume_run(folder, watch=watch, workers=workers, full=arguments.full)
+        resume_run(
+            folder,
+            watch=watch,
+            workers=workers,
+            full=arguments.full,
+            supervisor=arguments.supervisor,
+        )
         return folder
 
     work(go_on, arguments, named=arguments.run)

@@ -1,6 +1,6 @@
-"""Runs the supervisor's service: answers the gate with a signature, as a user of its own. For its service file.
+"""Runs the supervisor's service, as a user of its own: answers the gate, dispatches approved runs. For its service file.
 
-Dispatches nothing yet: docs/security/supervisor.md says what is built.
+Reads its key and the providers' keys once, at its start, from files that only its user can read.
 """
 
 from __future__ import annotations
@@ -12,13 +12,19 @@ import signal
 from pathlib import Path
 
 from orchestrator.cli import render
-from orchestrator.cli.trust_options import add_system
+from orchestrator.cli.trust_options import add_repository, add_system, repository_of
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Adds the options of the verb."""
     parser.add_argument(
         "--key", type=Path, required=True, metavar="FILE", help="the supervisor's private key"
+    )
+    parser.add_argument(
+        "--provider-keys",
+        type=Path,
+        metavar="FILE",
+        help="the providers' keys (JSON, mode 0600); without them it answers the gate and dispatches nothing",
     )
     parser.add_argument(
         "--socket",
@@ -35,16 +41,27 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="UID",
         help="a user who is answered (repeatable; default: root alone)",
     )
+    add_repository(parser)
     add_system(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Serves until SIGTERM or Ctrl-C."""
-    from orchestrator.supervisor.service import Service, load_identity
+    from orchestrator.gateway.keys import keys_from_file
+    from orchestrator.supervisor.service import Service, load_identity, means_of
 
     allowed = frozenset(arguments.allow_uid or [0])
     identity = load_identity(arguments.system, arguments.key, allowed_uids=allowed)
-    service = Service(identity, arguments.socket)
+    means = None
+    if arguments.provider_keys is not None:
+        means = means_of(
+            identity,
+            keys_from_file(arguments.provider_keys),
+            system=arguments.system.absolute(),
+            repository=repository_of(arguments),
+            sockets=arguments.socket.parent,
+        )
+    service = Service(identity, arguments.socket, means)
     signal.signal(signal.SIGTERM, lambda *_: service.close())
     facts = {
         "identity": identity.config.supervisor_identity,
@@ -52,6 +69,7 @@ def run(arguments: argparse.Namespace) -> int:
         "uid": os.geteuid(),
         "socket": str(arguments.socket),
         "manifest_sha256": identity.manifest_sha256,
+        "dispatches": means is not None,
     }
     if arguments.json:
         render.document(facts)

@@ -51,9 +51,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="DIR",
         help="new folder for this machine's starting point; /etc/memtrial for a real one",
     )
-    parser.add_argument(
-        "--demonstration", action="store_true", help="a root that can never approve anything"
-    )
+    kinds = parser.add_mutually_exclusive_group()
+    for kind, text in (
+        ("demonstration", "a root that can never approve anything"),
+        ("rehearsal", "a root that approves runs before a fake provider on this machine alone"),
+    ):
+        kinds.add_argument(f"--{kind}", dest="kind", action="store_const", const=kind, help=text)
+    parser.set_defaults(kind="organisation")
     add_repository(parser)
 
 
@@ -71,7 +75,7 @@ def run(arguments: argparse.Namespace) -> int:
             f"expected private keys of two owners and a curator, found {len(signing)} and {len(curators)}",
             hint="give their private key files; the public ones of the others are enough",
         )
-    roles = roles_of(arguments.name, _rules(keys), demonstration=arguments.demonstration)
+    roles = roles_of(arguments.name, _rules(keys), kind=arguments.kind)
     bootstrap = init_root(
         approvals_of(arguments),
         roles,

@@ -41,7 +41,7 @@ def run(arguments: argparse.Namespace) -> int:
     told = (
         ""
         if roles.document.kind == "organisation"
-        else f" ({roles.document.kind}: approves nothing)"
+        else f" ({roles.document.kind}: approves nothing real)"
     )
     render.text(f"{roles.document.name}{told}, root version {root.root_version}")
     render.text(f"root sha256 {root.root_sha256}")

@@ -49,6 +49,11 @@ class Upstream(Closed):
     provider: Literal["anthropic", "openai"]
     origin: Origin
 
+    @property
+    def is_loopback(self) -> bool:
+        """Whether calls stay on this machine, with a fake of a provider."""
+        return self.origin.startswith("http://127.0.0.1:")
+
 
 class Window(Closed):
     """From when until when, in seconds since 1970; at most 14 days."""

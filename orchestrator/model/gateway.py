@@ -30,11 +30,12 @@ class GatewayPin(Closed):
 class LivePin(Closed):
     """A real model as a plan fixes it: where calls go, prices of a day, caps that are equal in every arm.
 
-    `standing` is what the run's evidence is worth at most: only phase official is more than directional.
+    `standing` is what the run's evidence is worth at most: only phase official is more than directional, and
+    there only before a real provider; before a fake on this machine it is a rehearsal.
     """
 
     mode: Literal["live"] = "live"
-    standing: Literal["directional", "official"]
+    standing: Literal["directional", "rehearsal", "official"]
     model: Text
     upstream: Upstream
     prices: PriceTable
@@ -45,6 +46,15 @@ class LivePin(Closed):
         if self.prices.find(self.model) is None:
             raise ValueError(f"the price table has no price for {self.model}")
         return self
+
+
+def standing_of(
+    phase: Literal["local", "smoke", "official"], upstream: Upstream
+) -> Literal["directional", "rehearsal", "official"]:
+    """Returns what the evidence of a live plan is worth at most."""
+    if phase != "official":
+        return "directional"
+    return "rehearsal" if upstream.is_loopback else "official"
 
 
 AnyGatewayPin = Annotated[GatewayPin | LivePin, Field(discriminator="mode")]

@@ -18,7 +18,7 @@ from orchestrator.model.base import (
     Text,
 )
 from orchestrator.model.condition import Condition
-from orchestrator.model.gateway import AnyGatewayPin, LivePin
+from orchestrator.model.gateway import AnyGatewayPin, LivePin, standing_of
 from orchestrator.model.symmetry import ArmSetting, arm_setting, inequality, unequal_budgets
 from orchestrator.model.task import Limits, TaskDigests
 
@@ -214,9 +214,10 @@ class Plan(Document):
         if live is not ("live_model" in kinds) or (live and kinds != {"live_model"}):
             raise ValueError("a live plan has live agents only, and only a live plan has them")
         if isinstance(self.gateway, LivePin):
-            official = self.phase == "official"
-            if (self.gateway.standing == "official") is not official:
-                raise ValueError("a live plan is directional in every phase but official")
+            if self.gateway.standing != standing_of(self.phase, self.gateway.upstream):
+                raise ValueError(
+                    "a live plan is directional in every phase but official, and a rehearsal before a fake provider"
+                )
             if {agent.model for agent in self.agents} != {self.gateway.model}:
                 raise ValueError("every agent of a live plan asks the plan's model")
         return self
@@ -238,7 +239,7 @@ class Plan(Document):
         return self
 
     @property
-    def standing(self) -> Literal["diagnostic", "directional", "official"]:
+    def standing(self) -> Literal["diagnostic", "directional", "rehearsal", "official"]:
         """What the evidence of a run of this plan is worth at most; claims rest on official alone."""
         if self.diagnostic or not isinstance(self.gateway, LivePin):
             return "diagnostic"

@@ -52,7 +52,7 @@ class RunApproved(Closed):
     approval_sha256: Sha256
     approval_id: Slug
     signers: tuple[Sha256, ...] = Field(min_length=1)
-    standing: Literal["directional", "official"]
+    standing: Literal["directional", "rehearsal", "official"]
     max_usd_micros: int = Field(gt=0)
     expires_s: int = Field(gt=0)
 

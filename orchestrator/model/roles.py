@@ -38,10 +38,13 @@ class RoleRule(Closed):
 
 
 class Roles(Document):
-    """The roles below a trust root. `name` says whose; a demonstration's root can never be official."""
+    """The roles below a trust root. `name` says whose.
+
+    A demonstration's root approves nothing; a rehearsal's approves runs before a fake provider alone.
+    """
 
     name: Slug
-    kind: Literal["demonstration", "local", "organisation"]
+    kind: Literal["demonstration", "local", "organisation", "rehearsal"]
     roles: dict[RoleName, RoleRule]
 
     @model_validator(mode="after")

@@ -176,7 +176,7 @@ class RunSummary(Document):
     run_id: Slug
     phase: Literal["local", "smoke", "official"]
     diagnostic: bool
-    standing: Literal["diagnostic", "directional", "official"]
+    standing: Literal["diagnostic", "directional", "rehearsal", "official"]
     complete: bool
     trials: int = Field(ge=0)
     verdicts: int = Field(ge=0)

@@ -30,7 +30,7 @@ from orchestrator.model.gateway import LivePin
 from orchestrator.model.plan import Plan
 from orchestrator.pipeline.fits import check_fits
 from orchestrator.pipeline.setup import make_plan
-from orchestrator.trust.approvals import live_pin
+from orchestrator.trust.approvals import calling_roles, live_pin
 from orchestrator.trust.ask import ask_supervisor
 from orchestrator.trust.ceremony import current
 from orchestrator.trust.gate.asked import GateAsked, Governed, Observed
@@ -167,7 +167,7 @@ def propose(plan: Plan, asked: Proposed, *, approvals: Path, system: Path) -> Go
         "plan_sha256": plan.digest_sha256(),
         "inputs": found.inputs,
         "runner": _runner(plan, pin, found.runner_sha256),
-        "roles": ("agent",),
+        "roles": calling_roles(plan),
         "pricing": _pricing(pin),
         "caps": _caps(plan, pin, asked),
         "supervisor": _supervisor(config, system),

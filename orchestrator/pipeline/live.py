@@ -69,9 +69,9 @@ def approval_for(plan: Plan, envelope_data: bytes | None) -> Approve | None:
         return None
     if plan.phase != "local":
         raise ApprovalRefused(
-            "dispatch-not-built",
+            "supervisor-dispatches",
             f"expected a plan of phase local, found phase {plan.phase}, which only a supervisor dispatches; nothing was contacted",
-            hint="check it with `memtrial gate PLAN --approval ID`; `memtrial official` says what is missing",
+            hint="dispatch it with `memtrial official PLAN --approval ID --key LEDGER-KEY.pem`",
         )
     plan_data, home = plan.canonical(), open_home(local_home())
     asked = Asked(plan_data, envelope_data, home, NOT_BEGUN, int(unix_time_s()))
@@ -100,20 +100,31 @@ def check_resumable(plan: Plan, folder: Path) -> RunApproved | None:
         IntegrityError: nothing was recorded.
         EnvironmentMissing: there is no key of the provider.
     """
-    if not isinstance(plan.gateway, LivePin):
+    if not isinstance(plan.gateway, LivePin) or plan.phase != "local":
         return None
     asked = _asked_by(folder, local_home(), folder.name)
     leave = pass_local_gate(asked)
     keys_from_environment().header(plan.gateway.upstream.provider)
+    entry = _entry(leave)
+    unwritten = unwritten_of(folder, entry)
+    if asked.home.book.state().use_of(leave.approval.nonce) is None:
+        raise _another_approval("an approval that the nonce book gave to it", None, entry)
+    return unwritten
+
+
+def unwritten_of(folder: Path, entry: RunApproved) -> RunApproved | None:
+    """Returns what a run's ledger should say of the approval that it goes on under and does not.
+
+    Raises:
+        ApprovalRefused: the ledger names another approval.
+        IntegrityError: nothing was recorded.
+    """
     ledger = folder / layout.LEDGER
     record = replay(read_entries(ledger)[0] if ledger.is_file() else [])
     if record.started is None:
         raise nothing_recorded(folder)
-    entry = _entry(leave)
     if record.approved not in {None, entry}:
         raise _another_approval("the approval that its ledger names", record.approved, entry)
-    if asked.home.book.state().use_of(leave.approval.nonce) is None:
-        raise _another_approval("an approval that the nonce book gave to it", None, entry)
     return None if record.approved else entry
 
 

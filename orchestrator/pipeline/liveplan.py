@@ -12,7 +12,7 @@ from orchestrator.agents.registry import speech_of
 from orchestrator.agents.speech import Speech
 from orchestrator.core.errors import UsageError
 from orchestrator.model.approval import Upstream
-from orchestrator.model.gateway import LivePin
+from orchestrator.model.gateway import LivePin, standing_of
 from orchestrator.model.usage import PROVIDER_OF, Caps
 from orchestrator.pipeline.options import PlanRequest
 
@@ -121,10 +121,11 @@ def live_pin(request: PlanRequest, *, tasks: int, conditions: int) -> LivePin:
         raise UsageError(
             "plan-not-live", "expected a live request, found none", hint="add --model MODEL"
         )
+    upstream = Upstream(provider=live.provider, origin=live.origin)
     return LivePin(
-        standing="official" if request.phase == "official" else "directional",
+        standing=standing_of(request.phase, upstream),
         model=model,
-        upstream=Upstream(provider=live.provider, origin=live.origin),
+        upstream=upstream,
         prices=live.prices,
         caps=even_caps(
             live.max_usd_micros,

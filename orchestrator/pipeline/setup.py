@@ -22,6 +22,7 @@ from orchestrator.model.gateway import CassetteUse
 from orchestrator.model.outcome import Outcome
 from orchestrator.model.plan import Plan, Trial
 from orchestrator.pipeline.boxes import boxes_of
+from orchestrator.pipeline.dispatched import Supervised, supervised_again
 from orchestrator.pipeline.fits import check_fits
 from orchestrator.pipeline.guards import Guards, examine_images, host_canary
 from orchestrator.pipeline.imaging import (
@@ -30,7 +31,13 @@ from orchestrator.pipeline.imaging import (
     steering_of,
     write_lock,
 )
-from orchestrator.pipeline.live import append_approval, approval_for, check_resumable
+from orchestrator.pipeline.live import (
+    Approve,
+    append_approval,
+    approval_for,
+    check_resumable,
+    unwritten_of,
+)
 from orchestrator.pipeline.memory import adapter_of, check_available
 from orchestrator.pipeline.options import PlanRequest
 from orchestrator.pipeline.plan import build_plan, choose
@@ -59,6 +66,7 @@ from orchestrator.sources.loader import (
     load_task,
 )
 from orchestrator.sources.revision import source_state
+from orchestrator.trust.ask import SOCKET
 
 Say = Callable[[str], None]
 SHOWN_NAMES = 3
@@ -226,6 +234,7 @@ def start_run(
     workers: int,
     cassette: CassetteUse | None = None,
     approval: bytes | None = None,
+    supervised: Supervised | None = None,
 ) -> Path:
     """Runs a plan in a new folder and returns it; with a cassette, recorded answers instead of new ones.
 
@@ -234,14 +243,15 @@ def start_run(
         watch: shows the progress.
         workers: trials at a time; 0 chooses.
         cassette: a recording to play instead of asking any model.
-        approval: the signed approval of a live run.
+        approval: the signed approval of a live run of phase local.
+        supervised: the way to the supervisor, for a run of phase smoke or official.
 
     Raises:
         ApprovalRefused: a live plan, and the gate refused.
         Cancelled: a signal stopped it.
         MemtrialError: plan, files and machine do not fit; then no folder was made.
     """
-    approve = None if cassette else approval_for(plan, approval)
+    approve = None if cassette else _approve(plan, approval, supervised)
     client = connect()
     _check_plan_fits(plan, watch.say)
     require_writable(results_root(), "runs are written to it")
@@ -260,12 +270,32 @@ def start_run(
         watch.say(
             f"run {run.folder.name}: {counted(len(plan.trials), 'trial')} with {counted(workers, 'worker')}"
         )
-        _work(run, client=client, sandbox=sandbox, watch=watch, workers=workers, cassette=cassette)
+        _work(
+            run, client, sandbox, watch, workers=workers, cassette=cassette, supervised=supervised
+        )
     return run.folder
 
 
-def resume_run(folder: Path, *, watch: Watch, workers: int, full: bool = False) -> None:
+def _approve(plan: Plan, approval: bytes | None, supervised: Supervised | None) -> Approve | None:
+    return approval_for(plan, approval) if supervised is None else supervised.approve
+
+
+def resume_run(
+    folder: Path,
+    *,
+    watch: Watch,
+    workers: int,
+    full: bool = False,
+    supervisor: Path = SOCKET,
+) -> None:
     """Takes a run up again where it stopped; `full` trusts no earlier checkpoint.
+
+    Args:
+        folder: of the run.
+        watch: shows the progress.
+        workers: trials at a time; 0 chooses.
+        full: check every record and blob again.
+        supervisor: its socket, for a run of phase smoke or official.
 
     Raises:
         Cancelled: a signal stopped it again.
@@ -279,11 +309,14 @@ def resume_run(folder: Path, *, watch: Watch, workers: int, full: bool = False) 
     workers = ready_to_run(client, plan, left, watch.say, workers=workers)
     sandbox = DockerSandbox(client, installation_id(cache_root()), runtime=plan.runtime)
     with stoppable(sandbox, watch) as stopper:
+        supervised = supervised_again(plan, folder, supervisor)
+        if supervised is not None:
+            unwritten = unwritten_of(folder, supervised.approve(folder.name).entry)
         append_approval(folder, unwritten)
         run = Run.resume(folder, full=full)
         stopper.of(run)
         watch.say(f"run {folder.name}: {len(run.pending())} of {len(run.plan.trials)} trials left")
-        _work(run, client=client, sandbox=sandbox, watch=watch, workers=workers)
+        _work(run, client, sandbox, watch, workers=workers, supervised=supervised)
 
 
 def curated_texts(plan: Plan, fixtures: Path) -> dict[str, str]:
@@ -314,12 +347,13 @@ def _check_plan_fits(plan: Plan, say: Say) -> None:
 
 def _work(
     run: Run,
-    *,
     client: EngineClient,
     sandbox: DockerSandbox,
     watch: Watch,
+    *,
     workers: int,
     cassette: CassetteUse | None = None,
+    supervised: Supervised | None = None,
 ) -> None:
     installation = installation_id(cache_root())
 
@@ -335,7 +369,7 @@ def _work(
             watch.say(f"cleaned up after a dead run: {objects_line(reaped)}")
         secret = host_canary(run.folder)
         tasks = tuple(load_task(fixtures_root(), task.digests.id) for task in run.plan.tasks)
-        with gateway_of(run.plan, run.folder, tasks, cassette) as gateway:
+        with gateway_of(run.plan, run.folder, tasks, cassette, supervised) as gateway:
             record = None if gateway is None else run.folder / "gateway"
             make_bench = benches(
                 run.plan, sandbox, client, secret=secret, gateway=gateway, record=record

@@ -195,9 +195,9 @@ def remember(bench: Bench, journal: Journal) -> Remembered:
 
 
 def memory_access(bench: Bench) -> GatewayAccess | None:
-    """Returns how the memory system reaches a model; None where the plan has no gateway."""
+    """Returns how the memory system reaches a model; None where it has no gateway or no leave."""
     model = bench.plan.agent(bench.trial.agent).model
-    if bench.gateway_place is None or model is None:
+    if bench.gateway_place is None or model is None or not bench.gateway_place.allows("memory"):
         return None
     return GatewayAccess(
         base_url="http://gateway",

@@ -32,7 +32,8 @@ from orchestrator.model.gateway import (
 from orchestrator.model.plan import Plan
 from orchestrator.model.script import Scenario, Script, ScriptedCall, ScriptedTurn, Wanted
 from orchestrator.model.usage import Caps, PriceTable
-from orchestrator.pipeline.livebook import keep_book
+from orchestrator.pipeline.dispatched import Supervised
+from orchestrator.pipeline.livebook import GATEWAY, keep_book
 from orchestrator.pipeline.options import LEVELS, CapLevel
 from orchestrator.sources.loader import LoadedTask
 
@@ -178,8 +179,12 @@ def caps_of(pin: AnyGatewayPin, by_itself: Caps) -> tuple[tuple[CapLevel, int], 
 
 @contextmanager
 def gateway_of(
-    plan: Plan, folder: Path, tasks: tuple[LoadedTask, ...], cassette: CassetteUse | None = None
-) -> Iterator[GatewayProcess | None]:
+    plan: Plan,
+    folder: Path,
+    tasks: tuple[LoadedTask, ...],
+    cassette: CassetteUse | None = None,
+    supervised: Supervised | None = None,
+) -> Iterator[GatewayProcess | Supervised | None]:
     """Runs the gateway that a plan needs, beside the block; None if it needs none.
 
     Args:
@@ -187,12 +192,19 @@ def gateway_of(
         folder: the run's folder; the record goes to `gateway/` below it.
         tasks: the tasks of the plan, in its order.
         cassette: a recording to play instead of the plan's script.
+        supervised: the run's gateway in a supervisor's process, for phases smoke and official.
 
     Raises:
         IntegrityError: the tasks give another script than the one the plan pins.
     """
     if plan.gateway is None:
         yield None
+        return
+    if supervised is not None:
+        supervised.record_into(folder / GATEWAY)
+        with ExitStack() as ends:
+            ends.callback(supervised.end)
+            yield supervised
         return
     # A socket's path is short by the kernel's rule, so sockets do not live in the results folder.
     with tempfile.TemporaryDirectory(prefix="memtrial-") as sockets:

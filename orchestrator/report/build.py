@@ -370,6 +370,10 @@ def limitations(plan: Plan, blocks: tuple[Block, ...] = ()) -> tuple[str, ...]:
         said.append(
             "Directional evidence: the run was not approved by a threshold of people, so no claim can pass on it."
         )
+    if plan.standing == "rehearsal":
+        said.append(
+            "Rehearsal: the provider was a fake on this machine and the approvers those of a test, so no claim can ever pass on it."
+        )
     if any(pin.curator_kind == "synthetic" for pin in plan.curated):
         said.append(
             "The curated files are synthetic: no person kept them, so no maintenance time is known and no claim can rest on them."

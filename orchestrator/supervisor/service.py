@@ -1,7 +1,7 @@
-"""Answers the gate's question over a Unix socket, signed with the supervisor's own key.
+"""Answers the gate's question over a Unix socket, signed with the supervisor's own key, and dispatches runs.
 
 Knows who asks by the kernel's account (SO_PEERCRED) and answers the users that it was told, nobody else.
-Reads its key and the manifest once, at its start. Calls no provider and dispatches nothing.
+Reads its key and the manifest once, at its start. What a dispatch does is in dispatching.py.
 """
 
 from __future__ import annotations
@@ -11,15 +11,21 @@ import socket
 import struct
 import sys
 import threading
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from orchestrator.core.canonical import sha256_hex
 from orchestrator.core.clock import unix_time_s
-from orchestrator.core.errors import DocumentError, MemtrialError, UsageError
+from orchestrator.core.errors import MemtrialError, UsageError
 from orchestrator.core.keys import SigningKey
+from orchestrator.core.strictjson import parse_json
+from orchestrator.gateway.keys import ProviderKeys
+from orchestrator.model.dispatch import DispatchAsked
 from orchestrator.model.gate import ANSWER_TYPE, GateConfig, SupervisorAnswer, SupervisorQuestion
+from orchestrator.pipeline.gating import asked_for
+from orchestrator.supervisor.dispatching import Lines, Means, serve_dispatch
 from orchestrator.trust.envelope import sign_new
+from orchestrator.trust.gate.asked import GateAsked
 from orchestrator.trust.gate.before import CONFIG
 from orchestrator.trust.gate.machine import MANIFEST
 
@@ -90,16 +96,38 @@ def answer(identity: Identity, question: bytes) -> bytes:
     return sign_new(payload.canonical(), (identity.key,), payload_type=ANSWER_TYPE)
 
 
+def means_of(
+    identity: Identity, keys: ProviderKeys, *, system: Path, repository: Path, sockets: Path
+) -> Means:
+    """Returns what this supervisor dispatches runs with; its own gate gets its own answer."""
+
+    def challenge(nonce: str, approval_sha256: str, plan_sha256: str) -> bytes:
+        question = SupervisorQuestion(
+            challenge=nonce, approval_sha256=approval_sha256, plan_sha256=plan_sha256
+        )
+        return answer(identity, question.canonical())
+
+    def asked(plan_data: bytes, approval_id: str, run_id: str) -> GateAsked:
+        found = asked_for(
+            plan_data, approval_id, repository=repository, system=system, run_id=run_id
+        )
+        return replace(found, challenge=challenge)
+
+    state = Path(identity.config.supervisor_state)
+    return Means(asked=asked, keys=keys, state=state, sockets=sockets)
+
+
 class Service:
     """The socket and those who serve it."""
 
-    def __init__(self, identity: Identity, path: Path) -> None:
-        """Listens.
+    def __init__(self, identity: Identity, path: Path, means: Means | None = None) -> None:
+        """Listens. Without means it answers the gate and dispatches nothing.
 
         Raises:
             UsageError: something is at that path already.
         """
         self._identity = identity
+        self._means = means
         self._places = threading.BoundedSemaphore(MAX_AT_ONCE)
         if path.exists() or path.is_symlink():
             raise UsageError(
@@ -139,15 +167,16 @@ class Service:
             self._places.release()
 
     def _reply(self, connection: socket.socket) -> None:
-        data = b""
-        while not data.endswith(b"\n"):
-            piece = connection.recv(MAX_QUESTION_BYTES)
-            data += piece
-            if not piece or len(data) > MAX_QUESTION_BYTES:
-                raise DocumentError(
-                    "question-malformed", "expected one line, found more or less", hint="ask again"
-                )
-        connection.sendall(answer(self._identity, data[:-1]) + b"\n")
+        lines = Lines(connection)
+        line = lines.line(MAX_QUESTION_BYTES)
+        if line is None:
+            return
+        value = parse_json(line, where="question", max_bytes=MAX_QUESTION_BYTES)
+        if isinstance(value, dict) and value.get("kind") == "dispatch" and self._means is not None:
+            order = DispatchAsked.parse_canonical(line, where="dispatch")
+            serve_dispatch(connection, order, lines, self._means)
+            return
+        connection.sendall(answer(self._identity, line) + b"\n")
 
     def close(self) -> None:
         """Ends the service and removes its socket."""

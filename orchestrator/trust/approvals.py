@@ -19,6 +19,7 @@ from orchestrator.model.approval import (
     SmokeApproval,
     Window,
 )
+from orchestrator.model.exchange import Role
 from orchestrator.model.gateway import LivePin
 from orchestrator.model.plan import Plan
 
@@ -81,6 +82,12 @@ def live_pin(plan: Plan) -> LivePin:
         "expected a plan whose model is live, found one that calls no provider and needs no approval",
         hint="run it without --live, or plan with --agent chat --model MODEL --prices FILE --max-usd N",
     )
+
+
+def calling_roles(plan: Plan) -> tuple[Role, ...]:
+    """Returns which roles of a plan's trials may call its model: the agent, and memory where an arm has any."""
+    remembers = any(condition.adapter != "none" for condition in plan.conditions)
+    return ("agent", "memory") if remembers else ("agent",)
 
 
 def draft_local(

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Literal
 
 from orchestrator.core.canonical import sha256_hex
 from orchestrator.core.errors import ApprovalRefused, UsageError
@@ -106,13 +107,14 @@ def rule_of(threshold: int, keys: tuple[PublicKey, ...]) -> RoleRule:
     )
 
 
-def roles_of(name: str, rules: Mapping[RoleName, RoleRule], *, demonstration: bool) -> Roles:
-    """Returns the roles document of an organisation."""
-    return Roles(
-        name=name,
-        kind="demonstration" if demonstration else "organisation",
-        roles=dict(rules),
-    )
+def roles_of(
+    name: str,
+    rules: Mapping[RoleName, RoleRule],
+    *,
+    kind: Literal["demonstration", "organisation", "rehearsal"],
+) -> Roles:
+    """Returns the roles document of a trust root."""
+    return Roles(name=name, kind=kind, roles=dict(rules))
 
 
 def rotate_root(

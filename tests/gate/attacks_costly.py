@@ -11,8 +11,9 @@ from orchestrator.trust.gate.before import TUF_FOLDER
 from orchestrator.trust.gate.machine import NONCES
 from orchestrator.trust.nonces import BOOK, HEAD
 from orchestrator.trust.plumbing import MAX_OBJECT_BYTES
+from tests.gate.attacks_fields import put
 from tests.gate.attacks_host import linked, replaced_by
-from tests.gate.catalogue import Attack, after
+from tests.gate.catalogue import Attack, after, before
 from tests.gate.world import World
 from tests.unit.trust.hostile_git import commit, git
 
@@ -193,6 +194,20 @@ ATTACKS: tuple[Attack, ...] = (
         "nonce-book-broken",
         "cut to its first line it would forget the others",
         one_line_without_head,
+    ),
+    before(
+        "other-roles",
+        10,
+        "plan-differs",
+        "a judge would call the model, and nobody planned one",
+        put("roles", ["agent", "memory", "judge"]),
+    ),
+    before(
+        "fewer-roles",
+        10,
+        "plan-differs",
+        "arms whose memory calls the model would go without",
+        put("roles", ["agent"]),
     ),
     after(
         "supervisor-linked-inside",

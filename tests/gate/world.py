@@ -22,6 +22,7 @@ from orchestrator.model.gate import ANSWER_TYPE, GateConfig, RootSeen
 from orchestrator.model.gateway import LivePin
 from orchestrator.model.plan import Plan
 from orchestrator.pipeline import plan as planning
+from orchestrator.trust.approvals import calling_roles
 from orchestrator.trust.envelope import sign_new
 from orchestrator.trust.gate.asked import GateAsked, Host, Observed
 from orchestrator.trust.gate.before import (
@@ -211,7 +212,7 @@ def ingredients(plan: Plan | None = None) -> Ingredients:
             "upstream": pin.upstream.model_dump(mode="json"),
             "reasoning_effort": None,
         },
-        "roles": ["agent"],
+        "roles": list(calling_roles(plan)),
         "pricing": {
             "currency": "USD",
             "dated": pin.prices.dated,

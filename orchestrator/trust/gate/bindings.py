@@ -12,6 +12,7 @@ from orchestrator.core.errors import DocumentError, MemtrialError
 from orchestrator.model.approval import OfficialApproval
 from orchestrator.model.gateway import LivePin
 from orchestrator.model.plan import Plan
+from orchestrator.trust.approvals import calling_roles
 from orchestrator.trust.gate.asked import Governed, State, known, refuse
 
 Pair = tuple[str, object, object]
@@ -29,7 +30,8 @@ def check_plan(state: State) -> None:
     except DocumentError as error:
         raise refuse("plan-invalid", "a plan in canonical bytes", error.message) from error
     state.plan = plan
-    _same("plan-differs", _of_plan(approval, plan))
+    kind = known(state.roles).document.kind
+    _same("plan-differs", _of_plan(approval, plan, kind))
     try:
         state.asked.rebuild(plan)
     except MemtrialError as error:
@@ -49,8 +51,8 @@ def check_plan(state: State) -> None:
     )
 
 
-def _of_plan(approval: Governed, plan: Plan) -> Iterator[Pair]:
-    """Yields what approval and plan must say alike: name, approved, planned."""
+def _of_plan(approval: Governed, plan: Plan, kind: str) -> Iterator[Pair]:
+    """Yields what approval and plan must say alike: name, approved, planned. `kind` is the roles' own."""
     pin = plan.gateway
     if not isinstance(pin, LivePin) or plan.diagnostic:
         raise refuse("plan-not-live", "a plan with a real model", "one that calls no provider")
@@ -61,13 +63,20 @@ def _of_plan(approval: Governed, plan: Plan) -> Iterator[Pair]:
     yield "changed source", False, plan.source_dirty
     yield "agents", (approval.runner.runner,), tuple(agent.name for agent in plan.agents)
     yield "program", approval.runner.executable_sha256, plan.agents[0].program_sha256
+    yield "roles that call a model", approval.roles, calling_roles(plan)
     yield "model", approval.runner.model, pin.model
     yield "upstream", approval.runner.upstream, pin.upstream
     yield "effort", approval.runner.reasoning_effort, plan.agents[0].reasoning_effort
     images = {image.id for task in plan.tasks for image in (task.agent_image, task.verifier_image)}
     yield "images", approval.inputs.images, tuple(sorted(images))
-    if isinstance(approval, OfficialApproval) and not pin.upstream.origin.startswith("https://"):
-        raise refuse("upstream-not-a-provider", "a provider over TLS", pin.upstream.origin)
+    if kind == "organisation" and isinstance(approval, OfficialApproval):
+        loopback_wanted, expected = False, "a provider over TLS"
+    elif kind == "rehearsal":
+        loopback_wanted, expected = True, "a fake of a provider on this machine"
+    else:
+        return
+    if pin.upstream.is_loopback is not loopback_wanted:
+        raise refuse("upstream-not-a-provider", expected, pin.upstream.origin)
 
 
 def _same(reference: str, pairs: Iterator[Pair] | tuple[Pair, ...]) -> None:

@@ -21,7 +21,7 @@ def check_roles(state: State) -> None:
     root, config = known(state.root), known(state.config)
     state.roles = load_roles(root.roles_data, where="roles.v1.json")
     document = state.roles.document
-    if document.kind != "organisation" or document.name != config.name:
+    if document.kind not in {"organisation", "rehearsal"} or document.name != config.name:
         raise refuse(
             "root-of-another-kind",
             f"the roles of {config.name}",

@@ -91,6 +91,8 @@ class Dispatch:
     permit: Permit
     approval: Governed
     approval_sha256: str
+    envelope: bytes
+    roles_data: bytes
     signers: tuple[str, ...]
     asserted: tuple[str, ...]
 
@@ -124,7 +126,15 @@ def dispatch(asked: GateAsked) -> Dispatch:
         upstreams=(approval.runner.upstream,),
         quota=_quota(approval.caps),
     )
-    return Dispatch(permit, approval, sha256_hex(state.envelope), state.signers, state.asserted)
+    return Dispatch(
+        permit=permit,
+        approval=approval,
+        approval_sha256=sha256_hex(state.envelope),
+        envelope=state.envelope,
+        roles_data=known(state.root).roles_data,
+        signers=state.signers,
+        asserted=state.asserted,
+    )
 
 
 def _quota(caps: ApprovedCaps) -> Quota:

@@ -7,6 +7,9 @@ import json
 import pytest
 
 from orchestrator.cli.main import main
+from orchestrator.core.errors import ApprovalRefused
+from orchestrator.core.keys import SigningKey
+from orchestrator.pipeline.dispatched import Supervised
 from tests.live import live_plan
 from tests.recorded import TINY, make_plan
 
@@ -33,6 +36,7 @@ def test_official_lists_everything_that_is_missing_at_once(capsys, tmp_path):
     for missing in (
         "a plan",
         "an approval",
+        "the ledger's key",
         "a trust root",
         "gate.json",
         "root.json",
@@ -43,9 +47,15 @@ def test_official_lists_everything_that_is_missing_at_once(capsys, tmp_path):
     assert "nothing was started" in err
 
 
-def test_official_refuses_also_with_everything_in_place(capsys, tmp_path):
-    for name in ("gate.json", "root.json", "supervisor.manifest.json", "plan.json", "s"):
+def test_official_with_everything_in_place_and_nobody_at_the_socket_starts_nothing(
+    capsys, tmp_path, monkeypatch
+):
+    monkeypatch.setenv("MEMTRIAL_RESULTS", str(tmp_path / "results"))
+    for name in ("gate.json", "root.json", "supervisor.manifest.json", "s"):
         (tmp_path / name).write_bytes(b"{}")
+    SigningKey.create(tmp_path / "ledger.key.pem")
+    plan = live_plan()
+    (tmp_path / "plan.json").write_bytes(plan.canonical())
     (tmp_path / "approvals" / "tuf" / "metadata").mkdir(parents=True)
     words = [
         "official",
@@ -54,10 +64,17 @@ def test_official_refuses_also_with_everything_in_place(capsys, tmp_path):
         "one",
         "--system",
         str(tmp_path),
+        "--key",
+        str(tmp_path / "ledger.key.pem"),
     ]
     words += ["--socket", str(tmp_path / "s"), "--repository", str(tmp_path)]
     code, _, err = said(capsys, *words)
-    assert (code, "dispatch-not-built" in err) == (5, True)
+    assert (code, "phase-local" in err) == (5, True)
+    smoke = live_plan(phase="smoke", namespace="smoke-one")
+    with pytest.raises(ApprovalRefused) as refused:
+        Supervised(smoke, "one", path=tmp_path / "s").approve("run-1")
+    assert refused.value.reference == "supervisor-unreachable"
+    assert not (tmp_path / "results").exists()
 
 
 def test_a_live_plan_does_not_run_without_approval_and_a_scripted_one_needs_none(capsys, tmp_path):
@@ -78,7 +95,7 @@ def test_a_plan_of_phase_smoke_is_dispatched_by_a_supervisor_alone(capsys, tmp_p
     plan.write_bytes(live_plan(phase="smoke", namespace="smoke-one").canonical())
     (tmp_path / "plan.approval.dsse.json").write_bytes(b"{}")
     code, _, err = said(capsys, "run", str(plan), "--live")
-    assert (code, "dispatch-not-built" in err) == (5, True)
+    assert (code, "supervisor-dispatches" in err) == (5, True)
 
 
 def test_what_is_approved_is_said_and_the_file_lies_beside_the_plan(capsys, tmp_path, monkeypatch):
