@@ -18,11 +18,12 @@ from orchestrator.audit.recheck import Found
 from orchestrator.core.canonical import sha256_hex
 from orchestrator.core.clock import utc_seconds
 from orchestrator.core.errors import ApprovalRefused, DocumentError, Negative
-from orchestrator.gateway.accounts import Accounts
+from orchestrator.gateway.accounts import Accounts, add_usages
 from orchestrator.model.approval import (
     APPROVAL_TYPE,
     GOVERNED,
     LOCAL_TYPE,
+    ApprovedCaps,
     LocalApproval,
     OfficialApproval,
     SmokeApproval,
@@ -30,6 +31,7 @@ from orchestrator.model.approval import (
 )
 from orchestrator.model.gateway import LivePin
 from orchestrator.model.record import RunApproved
+from orchestrator.model.usage import Usage
 from orchestrator.pipeline.dossier import Dossier
 from orchestrator.trust.envelope import Opened as Signed
 from orchestrator.trust.envelope import open_signed
@@ -160,6 +162,8 @@ def _check_record(allowed: _Allowed, dossier: Dossier, accounts: Accounts | None
         inside = window.not_before_s <= at_s < window.expires_s
         if isinstance(line.body, RunApproved) and not inside:
             raise _not_kept(f"a run that began in {_span(allowed)}", line.at)
+    if not isinstance(allowed.approval, LocalApproval):
+        _check_counts(allowed.approval.caps, dossier, accounts)
     if accounts is None:
         return 0
     for exchange in accounts.exchanges():
@@ -174,6 +178,20 @@ def _check_record(allowed: _Allowed, dossier: Dossier, accounts: Accounts | None
     if spent > allowed.max_usd_micros:
         raise _not_kept(f"at most {allowed.max_usd_micros} micro-USD spent", f"{spent}")
     return len(accounts.charges)
+
+
+def _check_counts(caps: ApprovedCaps, dossier: Dossier, accounts: Accounts | None) -> None:
+    """Compares attempts, calls and the tokens that the provider reported with what people signed."""
+    used = add_usages(e.usage for e in accounts.exchanges() if e.usage) if accounts else Usage()
+    attempts = sum(len(trial.attempts) for trial in dossier.run.trials.values())
+    for what, allowed, found in (
+        ("attempts of agents", caps.max_agent_calls, attempts),
+        ("calls", caps.max_provider_calls, len(accounts.charges) if accounts else 0),
+        ("tokens in", caps.max_input_tokens, used.all_input),
+        ("tokens out", caps.max_output_tokens, used.output),
+    ):
+        if found > allowed:
+            raise _not_kept(f"at most {allowed} {what}", f"{found}")
 
 
 def _span(allowed: _Allowed) -> str:

@@ -156,7 +156,7 @@ def test_an_answer_that_trickles_in_has_one_deadline(tmp_path, monkeypatch):
 
         thread = threading.Thread(target=trickle, daemon=True)
         thread.start()
-        with pytest.raises(ApprovalRefused, match="no whole answer|timed out"):
+        with pytest.raises(ApprovalRefused, match=r"no whole answer|timed out"):
             ask_supervisor(*QUESTION, path=tmp_path / "s")
         assert thread.is_alive()
         thread.join(20)
