@@ -1,6 +1,6 @@
 # Thin targets: each calls one command. `make` alone prints this list.
 .DEFAULT_GOAL := help
-.PHONY: help setup engine images smoke test lint check pack proof-languages bench clean schemas wheel proof-leakscan proof-evidence proof-interop proof-pythons bench-gateway fuzz-gateway proof-hostile-neighbours proof-tasks proof-reference proof-attribution proof-ladder proof-products official proof-trust agents-smoke proof-agents
+.PHONY: help setup engine images smoke test lint check pack proof-languages bench clean schemas wheel proof-leakscan proof-evidence proof-interop proof-pythons bench-gateway fuzz-gateway proof-hostile-neighbours proof-tasks proof-reference proof-attribution proof-ladder proof-products official supervisor install-supervisor proof-trust agents-smoke proof-agents
 MEMTRIAL := .venv/bin/memtrial
 PYTHON_VENV := .venv/bin/python
 export PYTHONDONTWRITEBYTECODE := 1
@@ -70,6 +70,12 @@ proof-tasks: setup ## Prove source pins, images from nothing and warm starts; wi
 
 official: setup ## Dispatch an approved official run (PLAN=file APPROVAL=id KEY=ledger's key); says precisely what is missing
 	@$(MEMTRIAL) official $(PLAN) $(if $(APPROVAL),--approval $(APPROVAL)) $(if $(KEY),--key $(KEY))
+
+supervisor: setup ## Build the supervisor's prefix reproducibly into build/supervisor (PYTHON=the system's interpreter)
+	@$(PYTHON_VENV) tools/supervisor.py build $(if $(PYTHON),--python $(PYTHON))
+
+install-supervisor: ## Install what `make supervisor` built, as root (OPERATOR=uid who may dispatch, ROOT=another root)
+	@$(PYTHON_VENV) tools/supervisor.py install $(if $(ROOT),--root $(ROOT)) $(if $(OPERATOR),--operator-uid $(OPERATOR))
 
 proof-trust: setup ## Prove the gate: time of a validation, racing nonces, every hostile input; writes results/proofs
 	@$(PYTHON_VENV) -m bench.trust

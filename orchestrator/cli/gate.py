@@ -30,7 +30,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Validates, in an interpreter of its own."""
-    if not sys.flags.isolated:
+    from orchestrator.trust.gate.before import ENVIRONMENT
+
+    if not sys.flags.isolated or set(os.environ) - ENVIRONMENT:
         _again(arguments)
     from orchestrator.pipeline.gating import asked_for
     from orchestrator.pipeline.run import read_plan
@@ -72,7 +74,7 @@ def run(arguments: argparse.Namespace) -> int:
 def _again(arguments: argparse.Namespace) -> None:
     """Becomes an isolated interpreter that keeps nothing of the caller's environment but a few names."""
     kept = {name: os.environ[name] for name in KEPT if name in os.environ}
-    words = [sys.executable, "-I", "-m", "orchestrator", "gate", *arguments.words]
+    words = [sys.executable, "-I", "-B", "-m", "orchestrator", "gate", *arguments.words]
     os.execve(sys.executable, words, kept)  # noqa: S606 - our own interpreter, with our own words
 
 

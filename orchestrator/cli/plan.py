@@ -353,7 +353,10 @@ def _with_oracle(plan: Plan, arguments: argparse.Namespace) -> str:
 
 def _next(arguments: argparse.Namespace) -> str:
     if not arguments.dry_run and arguments.model:
-        return f"approve local {shlex.quote(str(arguments.out))} --max-usd {arguments.max_usd}"
+        plan = shlex.quote(str(arguments.out))
+        if arguments.phase != "local":
+            return f"approve propose {plan} --id NAME --commit HEX --max-input-tokens N --max-output-tokens N"
+        return f"approve local {plan} --max-usd {arguments.max_usd}"
     if not arguments.dry_run:
         return f"run {shlex.quote(str(arguments.out))}"
     words = [word for word in arguments.words if word != "--dry-run"]

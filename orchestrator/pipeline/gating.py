@@ -30,6 +30,7 @@ from orchestrator.model.gateway import LivePin
 from orchestrator.model.plan import Plan
 from orchestrator.pipeline.fits import check_fits
 from orchestrator.pipeline.setup import make_plan
+from orchestrator.sources.closed import closed
 from orchestrator.trust.approvals import calling_roles, live_pin
 from orchestrator.trust.ask import ask_supervisor
 from orchestrator.trust.ceremony import current
@@ -106,12 +107,13 @@ def observe(plan: Plan) -> Observed:
 
 
 def rebuild(plan: Plan) -> None:
-    """Refuses a plan that its own request does not give here; uses no engine.
+    """Refuses a plan that its own request does not give here; uses no engine and no network.
 
     Raises:
         MemtrialError: the first difference.
     """
-    check_fits(plan, lambda request: make_plan(request, _silent, offline=True), _silent)
+    with closed():
+        check_fits(plan, lambda request: make_plan(request, _silent, offline=True), _silent)
 
 
 def _silent(_: str) -> None:

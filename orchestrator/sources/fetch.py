@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, TypeVar
 from orchestrator.core.errors import EnvironmentMissing, IntegrityError
 from orchestrator.sources.athand import may_fetch
 from orchestrator.sources.cache import cached, keep
+from orchestrator.sources.closed import check_open
 
 if TYPE_CHECKING:
     from pypi_simple import DistributionPackage, ProjectPage, PyPISimple
@@ -51,6 +52,7 @@ def fetch(pin: PinnedFile, cache: Path) -> Path:
 
 
 def _download(pin: PinnedFile) -> tuple[str, str, bytes]:
+    check_open(f"{pin.project} *{pin.suffix}")
     import requests
     from pypi_simple import NoSuchProjectError
 

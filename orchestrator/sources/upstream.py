@@ -25,6 +25,7 @@ from orchestrator.sources.archive import (
 )
 from orchestrator.sources.athand import may_fetch
 from orchestrator.sources.cache import FOLDER
+from orchestrator.sources.closed import check_open
 
 if TYPE_CHECKING:
     import git
@@ -112,6 +113,7 @@ def _changed(where: str, commit: str, found: str) -> IntegrityError:
 
 def _fetch(source: GitSource) -> bytes:
     may_fetch(f"commit {source.upstream_commit} of {source.url}")
+    check_open(f"source {source.id}")
     with tempfile.TemporaryDirectory(prefix="memtrial-upstream-") as name:
         client = _scratch(Path(name))
         _bring(source, client)

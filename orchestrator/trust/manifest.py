@@ -5,6 +5,7 @@ Reads below one prefix with trusted opens. An interpreter's program is thousands
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -29,7 +30,29 @@ def manifest_of(prefix: Path, *, owner_uid: int) -> Manifest:
     Raises:
         ApprovalRefused: a link that leads out, a file that somebody else can write, or a development install.
     """
-    check_folders(prefix, owner_uid=owner_uid)
+
+    def read(path: Path) -> bytes:
+        return read_trusted(path, owner_uid=owner_uid, max_bytes=MAX_FILE_BYTES)
+
+    def check(folder: Path) -> None:
+        check_folders(folder, owner_uid=owner_uid)
+
+    return _manifest(prefix, read, check)
+
+
+def staged_manifest(prefix: Path) -> Manifest:
+    """Reads what is to be installed, wherever it was built and whoever owns it there.
+
+    Raises:
+        ApprovalRefused: a link that leads out, or a development install.
+    """
+    return _manifest(prefix, Path.read_bytes, lambda _: None)
+
+
+def _manifest(
+    prefix: Path, read: Callable[[Path], bytes], check: Callable[[Path], None]
+) -> Manifest:
+    check(prefix)
     files, links = [], []
     for path in sorted(prefix.rglob("*"), key=lambda p: p.relative_to(prefix).as_posix()):
         name = path.relative_to(prefix).as_posix()
@@ -37,11 +60,11 @@ def manifest_of(prefix: Path, *, owner_uid: int) -> Manifest:
             links.append(_link(path, name))
             continue
         if path.is_dir():
-            check_folders(path, owner_uid=owner_uid)
+            check(path)
             continue
         if any(mark in path.name for mark in EDITABLE):
             raise _refuse("editable-install", path, "an installed wheel", "a development install")
-        data = read_trusted(path, owner_uid=owner_uid, max_bytes=MAX_FILE_BYTES)
+        data = read(path)
         try:
             files.append(ManifestFile(path=name, bytes=len(data), sha256=sha256_hex(data)))
         except ValidationError as error:

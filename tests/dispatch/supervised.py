@@ -46,7 +46,12 @@ class Site:
 
 @contextlib.contextmanager
 def site(
-    folder: Path, make_plan: Any, *, kind: str = "organisation", **caps: int
+    folder: Path,
+    make_plan: Any,
+    *,
+    kind: str = "organisation",
+    allowed: frozenset[int] = frozenset({UID}),
+    **caps: int,
 ) -> Iterator[Site]:
     """Makes a world for the plan that `make_plan` gives for a provider's origin, and serves it."""
     with fake_provider() as provider:
@@ -64,7 +69,7 @@ def site(
             sockets=folder / "run",
         )
         config = GateConfig.parse_canonical((world.system / CONFIG).read_bytes(), where=CONFIG)
-        identity = Identity(config, SUPERVISOR, "0" * 64, frozenset({UID}))
+        identity = Identity(config, SUPERVISOR, "0" * 64, allowed)
         service = Service(identity, folder / "run" / "s.sock", means)
         thread = threading.Thread(target=service.serve, daemon=True)
         thread.start()

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import argparse
 import json
+from pathlib import Path
 
 import pytest
 
 from orchestrator.cli.main import main
+from orchestrator.cli.plan import _next
 from orchestrator.core.errors import ApprovalRefused
 from orchestrator.core.keys import SigningKey
 from orchestrator.pipeline.dispatched import Supervised
@@ -136,3 +139,13 @@ def test_calls_go_over_tls_or_to_this_machine_alone(capsys, upstream, tmp_path):
     words = ["plan", "--agent", "chat", "--dry-run", "--model", "m", "--prices", str(prices)]
     code, _, err = said(capsys, *words, "--max-usd", "5", "--upstream", upstream)
     assert (code, "upstream-invalid" in err) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("phase", "verb"), [("local", "approve local"), ("smoke", "approve propose")]
+)
+def test_a_live_plan_names_the_approval_of_its_phase_as_the_next_step(phase, verb):
+    asked = argparse.Namespace(
+        phase=phase, dry_run=False, model="m", out=Path("p.json"), max_usd="5", words=[]
+    )
+    assert _next(asked).startswith(f"{verb} p.json")
