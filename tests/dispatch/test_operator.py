@@ -87,7 +87,7 @@ def order(here: Site, **changes: Any) -> str:
         "plan_sha256": sha256_hex(plan),
         **changes,
     }
-    return (canonical_bytes(asked) + b"\n" + plan).decode("latin-1")
+    return str((canonical_bytes(asked) + b"\n" + plan).decode("latin-1"))
 
 
 def answers(here: Site, *send: str, uid: int = OPERATOR_UID) -> list[str]:
