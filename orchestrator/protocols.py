@@ -349,6 +349,14 @@ class MemoryAdapter(Protocol):
 
 
 @runtime_checkable
+class ServingAdapter(MemoryAdapter, Protocol):
+    """A memory system whose frozen store can be searched again later, by queries that an agent makes up."""
+
+    def reopen(self, workdir: Path) -> None:
+        """Opens the work folder as `freeze` left it, for reading alone; no other step came before."""
+
+
+@runtime_checkable
 class InformedAdapter(MemoryAdapter, Protocol):
     """A memory system with a door for facts of the answer key: a bound or a harm probe, never a claim."""
 

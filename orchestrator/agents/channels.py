@@ -25,8 +25,18 @@ SERVER = "memory"
 SOCKET = "/run/memtrial/memory.sock"
 # What `head -c` does not read stays in the pipe for the agent.
 _WRITE = 'mkdir -p "$(dirname "$2")" && head -c "$1" > "$2" && shift 2 && exec "$@"'
+MODELS_FILE = "/home/agent/.codex/models.json"
+# Codex hides a server's tools behind a search for tools where its catalogue says that the model can search. Its
+# own catalogue, without that, puts them into the first request.
+_EAGER = """mkdir -p "$(dirname "$1")" && "$2" debug models --bundled </dev/null |
+python3 -I -c 'import json, sys
+known = json.load(sys.stdin)
+for model in known["models"]:
+    model["supports_search_tool"] = False
+json.dump(known, sys.stdout)' > "$1" && shift && exec "$@"
+"""
 # Standard input and output are the server's: copies lines between them and its socket, and ends with either.
-_BRIDGE = """import os, socket, sys, threading
+BRIDGE = """import os, socket, sys, threading
 server = socket.socket(socket.AF_UNIX)
 server.connect(sys.argv[1])
 def up():
@@ -83,7 +93,7 @@ def _codex_file(launch: Launch, text: str) -> Launch:
 
 
 def _claude_tools(launch: Launch, _: str) -> Launch:
-    server = {"type": "stdio", "command": "python3", "args": ["-I", "-B", "-c", _BRIDGE, SOCKET]}
+    server = {"type": "stdio", "command": "python3", "args": ["-I", "-B", "-c", BRIDGE, SOCKET]}
     config = json.dumps({"mcpServers": {SERVER: server}})
     return Launch((*launch.argv, "--mcp-config", config), launch.environment, launch.stdin)
 
@@ -92,11 +102,12 @@ def _codex_tools(launch: Launch, _: str) -> Launch:
     server = f"mcp_servers.{SERVER}"
     settings: tuple[tuple[str, object], ...] = (
         (f"{server}.command", "python3"),
-        (f"{server}.args", ["-I", "-B", "-c", _BRIDGE, SOCKET]),
+        (f"{server}.args", ["-I", "-B", "-c", BRIDGE, SOCKET]),
         (f"{server}.required", True),
+        ("model_catalog_json", MODELS_FILE),
     )
     options = tuple(part for key, v in settings for part in ("-c", f"{key}={json.dumps(v)}"))
-    argv = (*launch.argv[:-1], *options, launch.argv[-1])
+    argv = ("sh", "-c", _EAGER, "eager", MODELS_FILE, *launch.argv[:-1], *options, launch.argv[-1])
     return Launch(argv, launch.environment, launch.stdin)
 
 

@@ -20,6 +20,7 @@ SPEECH = Speech(
     tool="Bash",
     argument="command",
     max_output_tokens=32_000,
+    server=("mcp__{server}__", False),
 )
 PROGRAM = "/opt/memtrial/agents/claude-code/claude"
 OFF = (
@@ -59,6 +60,8 @@ class ClaudeCodeDriver:
             ("ANTHROPIC_API_KEY", access.token),
             ("ANTHROPIC_BASE_URL", access.base_url),
             ("CLAUDE_CODE_MAX_RETRIES", "2"),
+            # Tools of a server stand in the first request, not behind a search for tools.
+            ("ENABLE_TOOL_SEARCH", "false"),
             *((name, "1") for name in OFF),
         )
         return Launch(argv=argv, environment=environment, stdin=prompt.encode())

@@ -15,7 +15,13 @@ from orchestrator.model.task import Rehearsal
 from orchestrator.protocols import GatewayAccess, Launch
 
 CODEX = "codex"
-SPEECH = Speech(model="gpt-5.5", api="responses", tool="exec_command", argument="cmd")
+SPEECH = Speech(
+    model="gpt-5.5",
+    api="responses",
+    tool="exec_command",
+    argument="cmd",
+    server=("mcp__{server}.", True),
+)
 PROGRAM = "/opt/memtrial/agents/codex/bin/codex"
 TOKEN = "MEMTRIAL_GATEWAY_TOKEN"  # noqa: S105 - the name of a variable
 SETTINGS: tuple[tuple[str, object], ...] = (

@@ -21,6 +21,8 @@ class Speech:
         tool: the agent's own tool that runs a command.
         argument: the argument of that tool that holds the command.
         farewell: a command that tells the agent that the work is done, where plain text does not.
+        server: what stands before the name of a server's tool in the agent's list, and whether the rest is
+            called under it as a namespace; None for an agent that takes no servers.
         max_output_tokens: how long an answer the agent asks for at most; None where it leaves that to the model.
     """
 
@@ -30,3 +32,4 @@ class Speech:
     argument: str
     farewell: str | None = None
     max_output_tokens: int | None = None
+    server: tuple[str, bool] | None = None

@@ -26,10 +26,11 @@ from orchestrator.model.plan import Trial
 from orchestrator.model.proof import Foreign, InjectionProof
 from orchestrator.model.record import Stage
 from orchestrator.model.task import Brief
+from orchestrator.model.toolcalls import ToolLog
 from orchestrator.pipeline.dossier import Dossier, stage_document
 from orchestrator.pipeline.memory_audits import artifact_of
 
-PROOF = "injection-proof"
+PROOF, TOOL_LOG = "injection-proof", "tool-log"
 
 
 def check_injections(opened: Opened, dossier: Dossier, spent: Spent) -> Found:
@@ -96,9 +97,15 @@ def _both(
         channel=injection.channel,
         text=shown_text(injection),
         label=LABELS.get(injection.channel, ""),
+        log=_tool_log(opened, attempt),
         prompt=brief.prompt,
     )
     return said, prove(calls, expected)
+
+
+def _tool_log(opened: Opened, attempt: AttemptRecord) -> ToolLog | None:
+    sha256 = artifact_of(attempt, Stage.ACT, TOOL_LOG)
+    return ToolLog.parse_canonical(opened.files.get(sha256), where=TOOL_LOG) if sha256 else None
 
 
 def _compare(trial: Trial, said: InjectionProof, again: InjectionProof) -> None:

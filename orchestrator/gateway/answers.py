@@ -141,6 +141,7 @@ def _responses_items(said: Said) -> list[dict[str, object]]:
                 "id": f"{'ctc' if call.custom else 'fc'}_s{number}_{place}",
                 "call_id": f"call_s{number}_{place}",
                 "name": call.name,
+                **({"namespace": call.namespace} if call.namespace else {}),
                 argument: call.arguments,
                 "status": "completed",
             }

@@ -19,6 +19,7 @@ from orchestrator.gateway.modes import (
     CannotAnswer,
     whole,
 )
+from orchestrator.gateway.shown import tools_of
 from orchestrator.gateway.wire import RequestRefused, strings_of, turns_taken
 from orchestrator.model.script import Scenario, Script, ScriptedTurn, Wanted
 from orchestrator.model.usage import Usage
@@ -65,6 +66,7 @@ class ScriptedMode:
                 scenario.role in {None, call.role}
                 and scenario.model in {None, call.asked.model}
                 and scenario.task_id in {None, call.task_id}
+                and (scenario.offers is None or scenario.offers in tools_of(call.asked.body))
             )
             if fits and all(stands(wanted, text) for wanted in scenario.wanted):
                 return scenario

@@ -8,6 +8,7 @@ calls alone: what a side call or a summary says, the model itself has written.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
@@ -19,8 +20,10 @@ from orchestrator.model.proof import (
     InjectionProof,
     ProofResult,
     ProvenCall,
+    SeenAnswer,
     Slice,
 )
+from orchestrator.model.toolcalls import ToolLog
 
 # What the memory channels of known agents put around their text, and what our own frame looks like.
 SIGNS = (
@@ -34,6 +37,9 @@ SIGNS = (
     "MEMORY.md (user's auto-memory",
     "MEMORY_SUMMARY BEGINS",
 )
+# What agents say of a tool server beside their list of tools.
+SERVER_SIGNS = ("# MCP Server Instructions", "- mcp__")
+SERVER_PREFIX = "mcp__"
 # What an agent's own channel puts before the text that it carries: that is no sign of other memory.
 LABELS: dict[str, str] = {
     "session_start_hook": "SessionStart:startup hook success: ",
@@ -60,8 +66,8 @@ class Expected:
         channel: how memory came in.
         text: exactly what memory adds; empty in an arm without memory.
         prompt: the task's own prompt, without memory.
-        servers: whether the arm declares tool servers.
         label: what the arm's channel puts before the text.
+        log: what the arm's tool server did; None in an arm without one.
         steering: files of the checkout that steer agents, each with the lines that tell it.
     """
 
@@ -71,9 +77,9 @@ class Expected:
     channel: str
     text: str
     prompt: str
-    servers: bool = False
     steering: tuple[tuple[str, tuple[str, ...]], ...] = ()
     label: str = ""
+    log: ToolLog | None = None
 
     @property
     def whole(self) -> str:
@@ -171,7 +177,9 @@ def prove(calls: Iterable[RecordedCall], expected: Expected) -> InjectionProof:
     proven: list[ProvenCall] = []
     foreign: list[Foreign] = []
     noted: list[Foreign] = []
+    answers = _Answers(expected.log)
     for call in calls:
+        answers.look(call)
         tools = tools_of(call.body)
         if tools not in lists:
             lists.append(tools)
@@ -182,7 +190,7 @@ def prove(calls: Iterable[RecordedCall], expected: Expected) -> InjectionProof:
         (foreign if decides else noted).extend(_foreign(call, made.ordinal, tools, expected))
         if kind == "compaction" and call.exchange.outcome == "answered":
             course.compacted = True
-    result, detail = _result(proven, foreign, expected.text)
+    result, detail = _result(proven, foreign, expected, lists)
     return InjectionProof(
         trial=expected.trial,
         attempt=expected.attempt,
@@ -197,6 +205,7 @@ def prove(calls: Iterable[RecordedCall], expected: Expected) -> InjectionProof:
         foreign=tuple(foreign),
         noted=tuple(noted[:MAX_NOTED]),
         steering=tuple(path for path, _ in expected.steering),
+        answers=answers.seen(),
     )
 
 
@@ -234,7 +243,7 @@ def _foreign(
         rest = rest.replace(expected.prompt.strip(), "")
         yield from (
             Foreign(ordinal=ordinal, pointer=pointer, sign=sign.strip())
-            for sign in SIGNS
+            for sign in (SIGNS if expected.log else (*SIGNS, *SERVER_SIGNS))
             if sign in rest
         )
         yield from (
@@ -242,15 +251,70 @@ def _foreign(
             for path, lines in expected.steering
             if any(line in rest for line in lines)
         )
-    if not expected.servers:
-        yield from (
-            Foreign(ordinal=ordinal, pointer="/tools", sign=f"tool {name}")
-            for name in tools
-            if name.startswith("mcp__")
+    declared = _declared(expected.log)
+    yield from (
+        Foreign(ordinal=ordinal, pointer="/tools", sign=f"tool {name}")
+        for name in tools
+        if name.startswith(SERVER_PREFIX) and _plain(name, expected.log) not in declared
+    )
+
+
+def _declared(log: ToolLog | None) -> frozenset[str]:
+    return frozenset(tool.name for tool in log.tools) if log else frozenset()
+
+
+def _plain(name: str, log: ToolLog | None) -> str:
+    """Returns the server's own name of a tool, without what agents put before it."""
+    before = f"{SERVER_PREFIX}{log.server}" if log else name
+    return name[len(before) :].lstrip("_.") if name.startswith(before) else name
+
+
+class _Answers:
+    """Looks for the answers of the arm's tools in the calls that follow."""
+
+    def __init__(self, log: ToolLog | None) -> None:
+        self._calls = log.calls if log else ()
+        self._places: dict[int, tuple[int, str]] = {}
+
+    def look(self, call: RecordedCall) -> None:
+        """Looks at the next call."""
+        left = [served for served in self._calls if served.seq not in self._places]
+        for pointer, string in strings(call.body) if left else ():
+            for served in left:
+                # An agent may hand an answer on as it is, or inside the text of a JSON object.
+                if served.text in string or json.dumps(served.text)[1:-1] in string:
+                    self._places.setdefault(served.seq, (call.exchange.ordinal or 0, pointer))
+
+    def seen(self) -> tuple[SeenAnswer, ...]:
+        """Returns where each was first seen."""
+        nowhere: tuple[None, None] = (None, None)
+        found = [(served, self._places.get(served.seq, nowhere)) for served in self._calls]
+        return tuple(
+            SeenAnswer(seq=served.seq, tool=served.tool, ordinal=place[0], pointer=place[1])
+            for served, place in found
         )
 
 
-def _result(calls: list[ProvenCall], foreign: list[Foreign], text: str) -> tuple[ProofResult, str]:
+def _served(
+    main: list[ProvenCall], lists: list[tuple[str, ...]], log: ToolLog
+) -> tuple[ProofResult, str]:
+    """The finding for an arm of tools: connected before the first call, and all of them in every main one."""
+    if not log.connected or not log.listed:
+        return "lost", f"the server {log.server}: expected a handshake and a list, found neither"
+    declared = _declared(log)
+    for call in main:
+        missing = declared - {_plain(name, log) for name in lists[call.tools]}
+        if missing:
+            return "lost", f"call {call.ordinal}: expected all tools, found none of {min(missing)}"
+    return "served", f"{len(main)} main calls with all tools; {len(log.calls)} answers"
+
+
+def _result(
+    calls: list[ProvenCall],
+    foreign: list[Foreign],
+    expected: Expected,
+    lists: list[tuple[str, ...]],
+) -> tuple[ProofResult, str]:
     main = [call for call in calls if call.kind == "main" and not call.compacted]
     if not calls:
         return "no_call", "the agent never asked a model"
@@ -259,6 +323,12 @@ def _result(calls: list[ProvenCall], foreign: list[Foreign], text: str) -> tuple
     if foreign:
         first = foreign[0]
         return "foreign", f"call {first.ordinal}, {first.pointer}: {first.sign}"
+    if expected.log is not None:
+        return _served(main, lists, expected.log)
+    return _shown(main, expected.text)
+
+
+def _shown(main: list[ProvenCall], text: str) -> tuple[ProofResult, str]:
     if not text:
         return "absent", f"{len(main)} main calls without memory"
     for call in main:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from orchestrator.memory.builtin import BuiltinMemory
 from orchestrator.memory.supplies import Supplies
 
@@ -17,6 +19,9 @@ class EmptyAdapter(BuiltinMemory):
     """A store in which nothing is ever put: what an agent with memory tools finds without memory."""
 
     name = "empty"
+
+    def reopen(self, workdir: Path) -> None:
+        """Has nothing to open."""
 
 
 def make(name: str, supplies: Supplies) -> BuiltinMemory:

@@ -14,7 +14,7 @@ from orchestrator.model.base import Closed, Document, Sha256, Slug, Text
 from orchestrator.model.usage import Api
 
 CallKind = Literal["main", "side", "compaction"]
-ProofResult = Literal["shown", "absent", "no_call", "unprompted", "lost", "foreign"]
+ProofResult = Literal["shown", "served", "absent", "no_call", "unprompted", "lost", "foreign"]
 
 
 class Slice(Closed):
@@ -38,6 +38,15 @@ class ProvenCall(Closed):
     slices: tuple[Slice, ...]
 
 
+class SeenAnswer(Closed):
+    """Where an answer of the memory's tools was first seen in a call; nulls where it never was."""
+
+    seq: int = Field(ge=0)
+    tool: Text
+    ordinal: int | None
+    pointer: str | None
+
+
 class Foreign(Closed):
     """A sign of memory that the arm does not declare."""
 
@@ -50,6 +59,8 @@ class InjectionProof(Document):
     """The finding for one attempt.
 
     `shown`: the bytes stood, whole and once, in call 1 and in every main call until a recorded compaction.
+    `served`: the arm's tools answered a handshake and stood, all of them and no others, in the first and in
+    every main call; `answers` says which of their answers came before the model.
     `absent`: the arm declares none and no sign of any was seen. `no_call`: the agent never asked a model,
     which is its own affair. `unprompted`: it asked, and no call carried the task. `lost`: a main call
     lacked the bytes, or had them more than once. `foreign`: there was memory that nobody declared.
@@ -71,8 +82,9 @@ class InjectionProof(Document):
     foreign: tuple[Foreign, ...]
     noted: tuple[Foreign, ...] = ()
     steering: tuple[Text, ...] = ()
+    answers: tuple[SeenAnswer, ...] = ()
 
     @property
     def holds(self) -> bool:
         """Whether the harness kept its promise about the arm's memory."""
-        return self.result in {"shown", "absent", "no_call"}
+        return self.result in {"shown", "served", "absent", "no_call"}

@@ -18,9 +18,10 @@ from orchestrator.model.usage import Usage
 
 
 class ScriptedCall(Closed):
-    """A tool call. `arguments` is JSON text, or free text for a `custom` tool."""
+    """A tool call. `arguments` is JSON text, or free text for a `custom` tool; `namespace` is its server's."""
 
     name: Text
+    namespace: Text | None = None
     arguments: Text
     custom: bool = False
 
@@ -52,12 +53,15 @@ class Wanted(Closed):
 
 
 class Scenario(Closed):
-    """Turns for the requests that fit. After the last turn `closing` is said."""
+    """Turns for the requests that fit. After the last turn `closing` is said. `offers` names a tool that the
+    request must offer.
+    """
 
     name: Slug
     role: Role | None = None
     model: Text | None = None
     task_id: Slug | None = None
+    offers: Text | None = None
     wanted: tuple[Wanted, ...] = ()
     turns: tuple[ScriptedTurn, ...] = Field(min_length=1)
     closing: Text = "Done."

@@ -80,6 +80,7 @@ def look_at_calls(bench: Bench, journal: Journal, injection: Injection) -> None:
         channel=injection.channel,
         text=shown_text(injection),
         label=LABELS.get(injection.channel, ""),
+        log=bench.tool_log,
         prompt=bench.task.brief.prompt,
         steering=bench.steering,
     )

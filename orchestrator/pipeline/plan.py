@@ -52,6 +52,9 @@ RETRY = Retry(max_attempts=3, wait_initial_ms=2_000, wait_max_ms=60_000, wait_ji
 SERVES_FILE = frozenset({"curated", "conventions"})
 """Adapters that serve the task's curated file."""
 
+SERVES_TOOLS = frozenset({"empty", "reference"})
+"""Adapters whose frozen store an agent can search itself."""
+
 ImagePins = Callable[[LoadedTask], tuple[ImagePin, ImagePin]]
 AgentPins = Callable[[LoadedTask, str], ImagePin]
 
@@ -205,6 +208,12 @@ def _conditions(
                 "delivery-not-supported",
                 f"condition {condition.id}: expected agents with the channel {condition.delivery}, found that {', '.join(without)} takes memory by {', '.join(sorted(channels_of(without[0])))}",
                 hint="choose another arm (`memtrial list conditions`), or plan these agents apart",
+            )
+        if condition.delivery == "mcp" and condition.adapter not in SERVES_TOOLS:
+            raise UsageError(
+                "adapter-serves-no-tools",
+                f"condition {condition.id}: expected an adapter that serves tools ({', '.join(sorted(SERVES_TOOLS))}), found {condition.adapter}",
+                hint="give the arm another delivery",
             )
     check_pins(chosen)
     return chosen

@@ -24,9 +24,11 @@ from orchestrator.model.memory import Injection, Remembered
 from orchestrator.model.plan import Plan, TaskPin, Trial
 from orchestrator.model.proof import InjectionProof
 from orchestrator.model.record import Prepared, Sealed, Stage
+from orchestrator.model.toolcalls import ToolLog
 from orchestrator.model.verdict import Acted, Harvest, TestReport, Verdict, Violation
 from orchestrator.pipeline import isolation
 from orchestrator.pipeline.condemned import condemned
+from orchestrator.pipeline.doors import agent_access, memory_access, memory_tools
 from orchestrator.pipeline.exposure import (
     keep_metrics,
     keep_transcript,
@@ -38,11 +40,11 @@ from orchestrator.pipeline.gold import gold_for
 from orchestrator.pipeline.journal import Journal
 from orchestrator.pipeline.memory import memory_assignment
 from orchestrator.pipeline.parity import limits_of, query_of, question_sha256
+from orchestrator.pipeline.toolserver import ToolDoor
 from orchestrator.pipeline.tracing import keep_trace
 from orchestrator.pipeline.traffic import check_traffic, was_capped
 from orchestrator.protocols import (
     AgentDriver,
-    GatewayAccess,
     GatewayPlace,
     Launch,
     MemoryAdapter,
@@ -79,6 +81,8 @@ class Bench:
     steering: tuple[tuple[str, tuple[str, ...]], ...] = ()
     calls: tuple[Exchange, ...] = ()
     proof: InjectionProof | None = field(default=None)
+    tools: ToolDoor | None = field(default=None)
+    tool_log: ToolLog | None = field(default=None)
 
     @property
     def pin(self) -> TaskPin:
@@ -100,6 +104,9 @@ def prepare(bench: Bench, journal: Journal, containers: ExitStack) -> Prepared:
             hint="restore the fixtures, or make a new plan with `memtrial plan`",
         )
     sockets = open_gateway(bench, journal, containers)
+    if sockets is not None and bench.condition.delivery == "mcp":
+        bench.tools = ToolDoor(sockets)
+        containers.callback(bench.tools.close)
     bench.workspace = containers.enter_context(
         bench.sandbox.open(bench.pin, trial=bench.trial.key, sockets=sockets)
     )
@@ -137,17 +144,6 @@ def open_gateway(bench: Bench, journal: Journal, containers: ExitStack) -> Path 
     bench.gateway_place = bench.gateway.open_trial(place)
     containers.callback(close_gateway, bench, None)
     return bench.gateway_place.folder
-
-
-def agent_access(bench: Bench) -> GatewayAccess | None:
-    """Returns how the agent reaches its model; None for an agent that asks none."""
-    model = bench.plan.agent(bench.trial.agent).model
-    if bench.plan.gateway is None or model is None:
-        return None
-    url = bench.workspace.gateway_url if bench.workspace else None
-    # After `act` the launch is looked at once more and never carried out: nothing is open then.
-    token = bench.gateway_place.token("agent") if bench.gateway_place else "closed"
-    return GatewayAccess(base_url=url or "http://closed", token=token, model=model)
 
 
 def close_gateway(bench: Bench, journal: Journal | None) -> None:
@@ -194,18 +190,6 @@ def remember(bench: Bench, journal: Journal) -> Remembered:
         )
 
 
-def memory_access(bench: Bench) -> GatewayAccess | None:
-    """Returns how the memory system reaches a model; None where it has no gateway or no leave."""
-    model = bench.plan.agent(bench.trial.agent).model
-    if bench.gateway_place is None or model is None or not bench.gateway_place.allows("memory"):
-        return None
-    return GatewayAccess(
-        base_url="http://gateway",
-        token=bench.gateway_place.token("memory"),
-        model=model,
-    )
-
-
 def inject(bench: Bench, remembered: Remembered) -> Injection:
     """Returns what memory puts before the agent, by the channel that the arm declares."""
     return injection_of(remembered.context, bench.condition, bench.task.brief.prompt, bench.counter)
@@ -241,7 +225,8 @@ def act(bench: Bench, journal: Journal, injection: Injection) -> Acted:
     """Runs the agent with the joined prompt."""
     workspace = _open(bench)
     before_ms = workspace.container_ms()
-    outcome = workspace.act(launch_of(bench, injection))
+    with memory_tools(bench, journal):
+        outcome = workspace.act(launch_of(bench, injection))
     journal.spent(workspace.container_ms() - before_ms)
     journal.used(workspace.resources())
     close_gateway(bench, journal)

@@ -31,8 +31,8 @@ Read = Callable[[str], bytes | None]
 
 
 def is_traced(condition: Condition) -> bool:
-    """Whether the trials of an arm have a trace: all but those without memory."""
-    return condition.adapter != "none"
+    """Whether the trials of an arm have a trace: all but those without memory, or whose agent asks tools for it."""
+    return condition.adapter != "none" and condition.delivery != "mcp"
 
 
 def keep_trace(

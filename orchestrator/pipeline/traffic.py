@@ -20,6 +20,7 @@ from orchestrator.core.errors import BudgetExhausted, IntegrityError, UsageError
 from orchestrator.core.files import read_confined
 from orchestrator.core.places import local_home
 from orchestrator.gateway.process import GatewayProcess
+from orchestrator.memory.tools.server import ARGUMENT_OF, SERVER, TOOLS
 from orchestrator.model.gateway import (
     AnyGatewayPin,
     CassetteUse,
@@ -81,18 +82,25 @@ def script_of(
 
 
 def _scenarios(task: LoadedTask, agent: str, speech: Speech) -> tuple[Scenario, ...]:
+    """Returns what is said to an agent about a task: told, or not, and where tools are there they are asked first."""
     rehearsal = task.rehearsal
     wanted = tuple(Wanted(any_of=fact.any_of) for fact in rehearsal.facts)
     chat = agent == CHAT_AGENT
+    search = _search(speech, task.brief.prompt)
+    looks: list[tuple[str, str | None, ScriptedCall]] = [("", None, _command(speech, "ls"))]
+    if search is not None:
+        looks.insert(0, ("-by-tool", search[0], search[1]))
     return tuple(
         Scenario(
-            name=f"{task.card.id}-{name}{'' if chat else f'-{agent}'}"[-80:].lstrip("-._"),
+            name=f"{task.card.id}-{name}{by}{'' if chat else f'-{agent}'}"[-80:].lstrip("-._"),
             role="agent",
             model=None if chat else speech.model,
             task_id=task.card.id,
+            offers=offers,
             wanted=needs,
-            turns=_turns(speech, patch),
+            turns=_turns(speech, patch, look),
         )
+        for by, offers, look in looks
         for name, patch, needs in (
             ("told", rehearsal.reference_patch, wanted),
             ("not-told", rehearsal.natural_patch, ()),
@@ -100,13 +108,26 @@ def _scenarios(task: LoadedTask, agent: str, speech: Speech) -> tuple[Scenario, 
     )
 
 
-def _turns(speech: Speech, patch: str) -> tuple[ScriptedTurn, ...]:
+def _search(speech: Speech, prompt: str) -> tuple[str, ScriptedCall] | None:
+    """Returns the name under which a request offers the memory's search, and the call of it."""
+    if speech.server is None:
+        return None
+    before, apart = speech.server[0].format(server=SERVER), speech.server[1]
+    name = str(TOOLS[0]["name"])
+    arguments = json.dumps({ARGUMENT_OF[name]: prompt})
+    space = before.rstrip("._") if apart else None
+    return before + name, ScriptedCall(
+        name=name if apart else before + name, namespace=space, arguments=arguments
+    )
+
+
+def _turns(speech: Speech, patch: str, look: ScriptedCall) -> tuple[ScriptedTurn, ...]:
     body = patch if patch.endswith("\n") else patch + "\n"
     change = f"git apply --whitespace=nowarn - <<'{MARK}'\n{body}{MARK}\n"
-    said = [("Looking around.", "ls"), ("Making the change.", change)]
+    said = [("Looking around.", look), ("Making the change.", _command(speech, change))]
     if speech.farewell is not None:
-        said.append(("Done.", speech.farewell))
-    return tuple(ScriptedTurn(text=text, calls=(_command(speech, line),)) for text, line in said)
+        said.append(("Done.", _command(speech, speech.farewell)))
+    return tuple(ScriptedTurn(text=text, calls=(call,)) for text, call in said)
 
 
 def _command(speech: Speech, command: str) -> ScriptedCall:

@@ -153,6 +153,11 @@ class ReferenceAdapter(BuiltinMemory):
         self._frozen = None
         return super().freeze()
 
+    def reopen(self, workdir: Path) -> None:
+        """Opens a frozen store for reading alone."""
+        self._file = workdir / "memory.sqlite"
+        self._store = reopen_frozen(self._file)
+
     def retrieve(self, query: Query) -> Ranked:
         """Searches all channels and fuses their ranks."""
         searcher = self._searcher(query.scope)

@@ -7,12 +7,13 @@ import subprocess
 
 import pytest
 
-from orchestrator.agents.channels import AGENTS_FILE, SESSION_FILE, channels_of, delivered
-from orchestrator.agents.registry import PACKAGED_AGENTS, driver_for
+from orchestrator.agents.channels import AGENTS_FILE, SESSION_FILE, SOCKET, channels_of, delivered
+from orchestrator.agents.registry import PACKAGED_AGENTS, driver_for, speech_of
 from orchestrator.core.errors import UsageError
 from orchestrator.core.places import fixtures_root
+from orchestrator.pipeline.traffic import script_of
 from orchestrator.protocols import GatewayAccess, Launch
-from orchestrator.sources.loader import load_task
+from orchestrator.sources.loader import load_conditions, load_task
 from tests.recorded import make_plan
 from tests.unit.pipeline.test_plan_of_agents import described, request
 
@@ -79,3 +80,49 @@ def test_a_described_agent_takes_memory_in_its_prompt_alone():
             )
         )
     assert make_plan(request(agents=("codex",), conditions=("curated_file_agents_md",))).arms
+
+
+@pytest.mark.parametrize("agent", ["claude-code", "codex"])
+def test_a_tool_server_is_the_launchs_only_one_and_holds_no_text(agent):
+    launch = delivered(agent, launch_of(agent), "mcp", "")
+    words = " ".join(launch.argv)
+    assert (words.count("mcpServers") + words.count("mcp_servers.memory.command"), SOCKET in words) == (1, True)  # fmt: skip
+    assert launch.stdin == b"Do it.\n"
+    assert ("--strict-mcp-config" in launch.argv) == (agent == "claude-code")
+
+
+def test_claude_code_puts_tools_into_the_first_request_in_every_arm():
+    assert ("ENABLE_TOOL_SEARCH", "false") in launch_of("claude-code").environment
+
+
+def test_an_arm_of_tools_needs_a_memory_system_that_can_serve_them(monkeypatch):
+    plain = load_conditions(fixtures_root())
+    turned = tuple(
+        c.model_copy(update={"delivery": "mcp"}) if c.id == "curated_file_budgeted" else c
+        for c in plain.conditions
+    )
+    monkeypatch.setattr(
+        "orchestrator.pipeline.plan.load_conditions",
+        lambda _: plain.model_copy(update={"conditions": turned}),
+    )
+    with pytest.raises(UsageError, match="expected an adapter that serves tools"):
+        make_plan(request(agents=("codex",), conditions=("curated_file_budgeted",)))
+
+
+@pytest.mark.parametrize(
+    ("agent", "name", "space"),
+    [
+        ("claude-code", "mcp__memory__memory_search", None),
+        ("codex", "memory_search", "mcp__memory"),
+    ],
+)
+def test_a_scripted_model_asks_the_tools_first_where_they_are_offered(agent, name, space):
+    speech = speech_of(agent)
+    assert speech is not None
+    script = script_of((load_task(fixtures_root(), "depotfeed-returns"),), {agent: speech})
+    by_tool, plain = script.scenarios[:2], script.scenarios[2:]
+    for scenario in by_tool:
+        call = scenario.turns[0].calls[0]
+        assert (call.name, call.namespace) == (name, space)
+        assert scenario.offers is not None
+    assert [s.offers for s in plain] == [None, None]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from typing import Any
 
@@ -11,6 +12,7 @@ from orchestrator.core.canonical import sha256_hex
 from orchestrator.gateway.recorded import RecordedCall
 from orchestrator.gateway.shown import LABELS, Expected, prove, strings, tools_of
 from orchestrator.model.exchange import Body, Cost, Exchange
+from orchestrator.model.toolcalls import ServedCall, ServedTool, ToolLog
 
 MEMORY = "<memory>\n# Notes\n- [mem:a1] Returns are counted in halves.\n</memory>\n\n"
 PROMPT = "Make the feed count returns."
@@ -57,8 +59,8 @@ def chat(*said: tuple[str, str], tools: bool = True) -> dict[str, Any]:
     return {"messages": messages, **({"tools": [TOOL]} if tools else {})}
 
 
-def expected(text: str = MEMORY, *, servers: bool = False) -> Expected:
-    return Expected("t", 1, "curated", "prompt_prefix", text, PROMPT, servers)
+def expected(text: str = MEMORY) -> Expected:
+    return Expected("t", 1, "curated", "prompt_prefix", text, PROMPT)
 
 
 def framed(text: str) -> str:
@@ -185,7 +187,6 @@ def test_what_a_side_call_says_is_noted_and_takes_no_block_from_other_arms():
 def test_a_tool_server_that_the_arm_does_not_declare_is_foreign():
     body = {**chat(("user", PROMPT)), "tools": [TOOL, {"name": "mcp__mem__recall"}]}
     assert prove([call(0, body)], expected("")).result == "foreign"
-    assert prove([call(0, body)], expected("", servers=True)).result == "absent"
 
 
 def test_an_agent_that_asked_nothing_or_never_its_task_is_told_apart():
@@ -212,7 +213,7 @@ def test_tools_of_a_namespace_are_named_with_it():
 
 def test_a_line_of_a_file_that_steers_agents_is_foreign_and_its_name_alone_is_none():
     line = "Always answer in halves, as the team decided."
-    told = Expected("t", 1, "none", "prompt_prefix", "", PROMPT, False, (("CLAUDE.md", (line,)),))
+    told = Expected("t", 1, "none", "prompt_prefix", "", PROMPT, (("CLAUDE.md", (line,)),))
     quiet = prove([call(0, chat(("system", "There may be a CLAUDE.md."), ("user", PROMPT)))], told)
     assert (quiet.result, quiet.steering) == ("absent", ("CLAUDE.md",))
     heard = prove([call(0, chat(("system", f"# Notes\n{line}\n"), ("user", PROMPT)))], told)
@@ -230,3 +231,69 @@ def test_text_that_came_by_the_declared_channel_is_shown_and_by_another_is_not(c
     assert not other.holds
     twice = prove([call(0, chat(by_channel, by_channel, ("user", PROMPT)))], told)
     assert not twice.holds
+
+
+LOG = ToolLog(
+    server="memory",
+    adapter="reference",
+    tools=tuple(ServedTool(name=n, sha256="0" * 64) for n in ("memory_search", "memory_get")),
+    connected=1,
+    listed=1,
+    calls=(
+        ServedCall(seq=0, tool="memory_search", arguments="{}", item_ids=("m1",), text='- [mem:m1] "A"\n'),
+        ServedCall(seq=1, tool="memory_get", arguments="{}", item_ids=(), text="No note fits."),
+    ),
+    refused=0,
+)  # fmt: skip
+CLAUDES = [{"name": f"mcp__memory__{tool.name}"} for tool in LOG.tools]
+CODEX = [
+    {"type": "namespace", "name": "mcp__memory", "tools": [{"name": t.name} for t in LOG.tools]}
+]
+
+
+def interactive(log: ToolLog = LOG) -> Expected:
+    return replace(expected(""), channel="mcp", log=log)
+
+
+def offering(tools: list[dict[str, Any]], *said: tuple[str, str]) -> dict[str, Any]:
+    return {**chat(("user", PROMPT), *said), "tools": [TOOL, *tools]}
+
+
+@pytest.mark.parametrize("tools", [CLAUDES, CODEX])
+def test_tools_that_stand_in_every_main_call_are_served_and_their_answers_are_found(tools):
+    heard = ("tool", json.dumps({"text": LOG.calls[0].text}))
+    calls = [call(0, offering(tools)), call(1, offering(tools, DONE, heard))]
+    proof = prove(calls, interactive())
+    assert (proof.result, proof.holds, proof.foreign) == ("served", True, ())
+    assert [(a.seq, a.ordinal, a.pointer) for a in proof.answers] == [
+        (0, 1, "/messages/2/content"),
+        (1, None, None),
+    ]
+
+
+@pytest.mark.parametrize("tools", [[], CLAUDES[:1]])
+def test_a_tool_that_a_main_call_lacks_is_lost(tools):
+    calls = [call(0, offering(CLAUDES)), call(1, offering(tools, DONE))]
+    assert prove(calls, interactive()).result == "lost"
+
+
+@pytest.mark.parametrize("part", ["connected", "listed"])
+def test_a_server_that_no_agent_shook_hands_with_is_lost(part):
+    log = LOG.model_copy(update={part: 0})
+    assert prove([call(0, offering(CLAUDES))], interactive(log)).result == "lost"
+
+
+@pytest.mark.parametrize("name", ["mcp__other__memory_search", "mcp__memory__memory_write"])
+def test_a_tool_that_the_arms_server_does_not_list_is_foreign(name):
+    calls = [call(0, offering([*CLAUDES, {"name": name}]))]
+    assert prove(calls, interactive()).result == "foreign"
+
+
+@pytest.mark.parametrize(
+    "said", ["# MCP Server Instructions\n## memory", "Deferred:\n- mcp__memory: x"]
+)
+def test_words_of_a_server_are_foreign_in_an_arm_without_one(said):
+    calls = [call(0, chat(("system", said), ("user", PROMPT)))]
+    assert prove(calls, expected("")).result == "foreign"
+    with_tools = [call(0, {**chat(("system", said), ("user", PROMPT)), "tools": CLAUDES})]
+    assert prove(with_tools, interactive()).result == "served"

@@ -7,6 +7,7 @@ import json
 import sys
 import urllib.request
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -21,10 +22,12 @@ OURS = ("bridge", "standin", "lookups", "mem0_bridge", "langmem_bridge", "mcp_br
 def room(monkeypatch, tmp_path):
     """The bridges' modules, loaded as in their container, with a product that keeps what it is told."""
     monkeypatch.syspath_prepend(str(fixtures_root() / "products"))
-    found = SimpleNamespace(**{name: importlib.import_module(name) for name in OURS})
+    found: Any = SimpleNamespace(**{name: importlib.import_module(name) for name in OURS})
     monkeypatch.setattr(found.bridge, "STORE", tmp_path / "store.json")
 
-    class Parrot(found.bridge.Bridge):
+    base: Any = found.bridge.Bridge
+
+    class Parrot(base):  # type: ignore[misc] # loaded as in its container, out of the checker's sight
         name, version, degraded = "parrot", "1", ("repeats",)
 
         def start(self):
@@ -108,7 +111,7 @@ def test_a_bridge_describes_itself_without_its_product(room):
         room.mem0_bridge.make("")
 
 
-def post(url: str, body: dict) -> dict:
+def post(url: str, body: dict[str, Any]) -> Any:
     asked = urllib.request.Request(url, json.dumps(body).encode())
     with urllib.request.urlopen(asked, timeout=10) as answer:
         return json.load(answer)

@@ -1,0 +1,63 @@
+"""The doors of one trial: to its model for agent and memory, and to its memory's tools while the agent acts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from orchestrator.memory.none import EmptyAdapter
+from orchestrator.model.memory import Remembered
+from orchestrator.model.record import Stage
+from orchestrator.pipeline.journal import Journal
+from orchestrator.pipeline.toolserver import served_store
+from orchestrator.protocols import GatewayAccess
+
+if TYPE_CHECKING:
+    from orchestrator.pipeline.stages import Bench
+
+STORE, TOOL_LOG = "store.tar", "tool-log"
+
+
+def agent_access(bench: Bench) -> GatewayAccess | None:
+    """Returns how the agent reaches its model; None for an agent that asks none."""
+    model = bench.plan.agent(bench.trial.agent).model
+    if bench.plan.gateway is None or model is None:
+        return None
+    url = bench.workspace.gateway_url if bench.workspace else None
+    # After `act` the launch is looked at once more and never carried out: nothing is open then.
+    token = bench.gateway_place.token("agent") if bench.gateway_place else "closed"
+    return GatewayAccess(base_url=url or "http://closed", token=token, model=model)
+
+
+def memory_access(bench: Bench) -> GatewayAccess | None:
+    """Returns how the memory system reaches a model; None where it has no gateway or no leave."""
+    model = bench.plan.agent(bench.trial.agent).model
+    if bench.gateway_place is None or model is None or not bench.gateway_place.allows("memory"):
+        return None
+    return GatewayAccess(
+        base_url="http://gateway",
+        token=bench.gateway_place.token("memory"),
+        model=model,
+    )
+
+
+@contextmanager
+def memory_tools(bench: Bench, journal: Journal) -> Iterator[None]:
+    """Serves the arm's frozen store to the agent inside the block, and keeps what was asked; nothing for other arms."""
+    if bench.tools is None:
+        yield
+        return
+    remembered = journal.recorded(Stage.REMEMBER, Remembered)
+    archive = journal.found(Stage.REMEMBER, STORE)
+    adapter = bench.adapter()
+    if archive is None or remembered is None or remembered.failure is not None:
+        # A memory system that broke its contract delivers nothing: its agent finds an empty store.
+        adapter, archive = EmptyAdapter(bench.counter), None
+    with (
+        served_store(adapter, bench.condition, archive, bench.counter) as server,
+        bench.tools.serving(server),
+    ):
+        yield
+    bench.tool_log = server.log()
+    journal.keep(TOOL_LOG, bench.tool_log.canonical())
