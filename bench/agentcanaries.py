@@ -1,9 +1,11 @@
-"""Proof that no file that steers an agent reaches its model under our profile, and that the files would without it.
+"""Proof that no file that steers an agent reaches its model under our profile, and exactly the declared text by each channel.
 
     .venv/bin/python -m bench.agentcanaries [AGENT ...]
 
 Plants a canary in every place that a known agent reads (repository, its parents, HOME, /etc), starts the
-agent in a real container, and searches every request of the gateway's record. Writes results/proofs.
+agent in a real container, and searches every request of the gateway's record: under our profile none may be
+there, with each of the agent's channels the one that the channel carries, and as people type it some are.
+Writes results/proofs.
 """
 
 from __future__ import annotations
@@ -13,18 +15,28 @@ import dataclasses
 import json
 import platform
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
+from orchestrator.agents.channels import PREFIX, channels_of, delivered
 from orchestrator.agents.registry import PACKAGED_AGENTS, driver_for
 from orchestrator.core.clock import utc_now_text
 from orchestrator.core.gittree import FileEntry
 from orchestrator.core.places import cache_root, fixtures_root
 from orchestrator.gateway.recorded import calls_of
+from orchestrator.memory.builtin import ranked_of
+from orchestrator.memory.none import EmptyAdapter
+from orchestrator.memory.tokens import TokenCounter
+from orchestrator.memory.tools.server import MemoryServer
+from orchestrator.model.condition import Delivery, MemoryBudget
+from orchestrator.model.lifecycle import Query, Ranked, StoredMemory
 from orchestrator.model.plan import ImagePin, Plan, TaskPin
 from orchestrator.pipeline.exposure import agent_calls
 from orchestrator.pipeline.imaging import layer_of_agent, shared_images
 from orchestrator.pipeline.options import PlanRequest
 from orchestrator.pipeline.setup import make_plan
+from orchestrator.pipeline.toolserver import ToolDoor
 from orchestrator.pipeline.traffic import gateway_of
 from orchestrator.protocols import GatewayAccess, Launch, TrialPlace
 from orchestrator.sandbox.adapter import DockerSandbox
@@ -63,6 +75,21 @@ EMPTY_HOME_ONLY = f"{HOME}/.codex/AGENTS.md"
 _PLANT = 'python3 -c "import json,os,sys\nfor p, t in json.loads(sys.argv[1]).items():\n    os.makedirs(os.path.dirname(p), exist_ok=True); open(p, chr(119)).write(t)" "$1"; shift; exec "$@"'  # fmt: skip
 
 
+CANARY = "canary-of-the-channel-qzvx"
+TEXT = f"<memory>\n- [mem:c1] {CANARY}\n</memory>"
+
+
+class OneNote(EmptyAdapter):
+    """A store of one memory."""
+
+    def retrieve(self, query: Query) -> Ranked:
+        """Returns it, whatever is asked."""
+        note = StoredMemory(
+            memory_id="c1", kind="entry", text=CANARY, scope=query.scope, status="active"
+        )
+        return ranked_of(query, [note], considered=1)
+
+
 def places() -> dict[str, str]:
     """Returns every place with its canary."""
     names = [*(path for path, _ in WRITTEN), *BAKED]
@@ -78,6 +105,9 @@ def planted() -> dict[str, str]:
 def bare(launch: Launch) -> Launch:
     """Returns the launch as a person would type it: without what our profile switches off."""
     argv = list(launch.argv)
+    if argv[0] == "sh":
+        # Reads nothing by itself, so nothing is switched off.
+        return launch
     if "--setting-sources" in argv:
         at = argv.index("--setting-sources")
         del argv[at : at + 4]
@@ -113,7 +143,29 @@ def baked_pin(plan: Plan, agent: str) -> TaskPin:
     return plan.pin_of(plan.trials[0]).model_copy(update={"agent_image": image})
 
 
-def seen(plan: Plan, where: TaskPin, agent: str, *, profile: bool) -> tuple[list[str], int]:
+def carried(agent: str, channel: Delivery, launch: Launch) -> Launch:
+    """Returns the launch with a canary in the channel."""
+    if channel == PREFIX:
+        return dataclasses.replace(launch, stdin=f"{TEXT}\n\n".encode() + launch.stdin)
+    return delivered(agent, launch, channel, TEXT)
+
+
+@contextmanager
+def tools_at(folder: Path, channel: Delivery | None) -> Iterator[None]:
+    """Serves a store of one memory, which holds the channel's canary, where the channel is one of tools."""
+    if channel != "mcp":
+        yield
+        return
+    counter = TokenCounter()
+    budget = MemoryBudget(unit="o200k_base", max_tokens=700)
+    server = MemoryServer(OneNote(counter), "empty", budget, counter, 5)
+    with ToolDoor(folder).serving(server):
+        yield
+
+
+def seen(
+    plan: Plan, where: TaskPin, agent: str, *, profile: bool, channel: Delivery | None = None
+) -> tuple[list[str], int]:
     """Returns the places whose canary stood in a request, and the number of calls."""
     task = load_task(fixtures_root(), TASK)
     sandbox = DockerSandbox(connect(), installation_id(cache_root()))
@@ -121,10 +173,14 @@ def seen(plan: Plan, where: TaskPin, agent: str, *, profile: bool) -> tuple[list
         with gateway_of(plan, Path(name), (task,)) as gateway:
             assert gateway is not None
             opened = gateway.open_trial(TrialPlace("t", TASK, ARM, 1, ("agent",)))
-            with sandbox.open(where, trial="t", sockets=opened.folder) as workspace:
+            with (
+                tools_at(opened.folder, channel),
+                sandbox.open(where, trial="t", sockets=opened.folder) as workspace,
+            ):
                 access = GatewayAccess(workspace.gateway_url or "", opened.token("agent"), plan.agent(agent).model or "")  # fmt: skip
                 launch = driver_for(agent).launch(task.brief.prompt, task.rehearsal, access)
                 launch = launch if profile else bare(launch)
+                launch = carried(agent, channel, launch) if channel else launch
                 argv = ("sh", "-c", _PLANT, "plant", json.dumps(planted()), *launch.argv)
                 outcome = workspace.act(dataclasses.replace(launch, argv=argv))
                 gateway.close_trial("t")
@@ -133,7 +189,8 @@ def seen(plan: Plan, where: TaskPin, agent: str, *, profile: bool) -> tuple[list
     if not calls:
         print(outcome.output[-600:].decode("utf-8", "replace"))
     bodies = [json.dumps(call.body) for call in calls]
-    return [p for p, c in places().items() if any(c in body for body in bodies)], len(calls)
+    known = places() | ({channel: CANARY} if channel else {})
+    return [p for p, c in known.items() if any(c in body for body in bodies)], len(calls)
 
 
 def main() -> int:
@@ -145,11 +202,15 @@ def main() -> int:
     for agent in chosen.agents or PACKAGED_AGENTS:
         plan = make_plan(PlanRequest(agents=(agent,), tasks=(TASK,), conditions=(ARM,)), lambda _: None)  # fmt: skip
         where = baked_pin(plan, agent)
-        for profile in (True, False):
-            found, calls = seen(plan, where, agent, profile=profile)
-            rows.append({"agent": agent, "profile": "ours" if profile else "as typed", "places": len(places()), "calls": calls, "seen": found})  # fmt: skip
-            print(f"{agent:<16} {rows[-1]['profile']:<9} {len(places())} places, {calls} calls, {len(found)} canaries seen {found}", flush=True)  # fmt: skip
-    wrong = [r for r in rows if r["profile"] == "ours" and (r["seen"] or not r["calls"])]
+        kinds: list[tuple[str, bool, Delivery | None]] = [("ours", True, None)]
+        kinds += [(f"ours, {c}", True, c) for c in sorted(channels_of(agent))]
+        kinds.append(("as typed", False, None))
+        for said, profile, channel in kinds:
+            found, calls = seen(plan, where, agent, profile=profile, channel=channel)
+            right = not profile or found == ([channel] if channel else [])
+            rows.append({"agent": agent, "profile": said, "places": len(places()), "calls": calls, "seen": found, "right": right and calls > 0})  # fmt: skip
+            print(f"{agent:<16} {said:<24} {len(places())} places, {calls} calls, {len(found)} canaries seen {found}", flush=True)  # fmt: skip
+    wrong = [row for row in rows if not row["right"]]
     if not chosen.agents:
         folder = ROOT / "results" / "proofs"
         folder.mkdir(parents=True, exist_ok=True)

@@ -1,16 +1,18 @@
-"""Promise: packaged agents solve a task in hardened containers exactly if memory reaches them, and replay to the same."""
+"""Promise: packaged agents solve a task in hardened containers exactly if memory reaches them, by every channel, and replay to the same."""
 
 from __future__ import annotations
 
 import json
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from orchestrator.agents.registry import PACKAGED_AGENTS
 from orchestrator.gateway.bodies import BodyPack
 from orchestrator.gateway.log import GENESIS_SHA256, read_lines
+from orchestrator.ledger.blobs import BlobStore
 from orchestrator.model.exchange import Exchange, TrafficLine
 from orchestrator.pipeline.agentsmoke import TASK, WITH, report_of
 from tests.docker.conftest import ours
@@ -61,6 +63,56 @@ def test_it_replays_in_fresh_containers_and_a_changed_byte_is_divergent(solved):
     finished = memtrial("replay", copy.name, results=results)
     assert finished.returncode == 1, finished.stderr
     assert "LEFT ITS RECORDING at call 0 of " in finished.stdout
+
+
+OWN = {"codex": "curated_file_agents_md", "claude-code": "curated_file_session_start"}
+ARMS = {"reference_mcp": (True, "served"), "tool_presence_placebo": (False, "served")}
+
+
+@pytest.fixture(scope="module", params=sorted(OWN))
+def channelled(request, tmp_path_factory):
+    """One trial by each channel of an agent's own; gives results folder, run folder and the agent's name."""
+    results = tmp_path_factory.mktemp("results")
+    path = results / "plan.json"
+    arms = [word for arm in (OWN[request.param], *ARMS) for word in ("--condition", arm)]
+    words = ("--agent", request.param, "--task", TASK, *arms, "--out", str(path))
+    made = memtrial("plan", *words, results=results)
+    assert made.returncode == 0, made.stderr
+    finished = memtrial("run", str(path), results=results)
+    assert finished.returncode == 0, finished.stderr
+    return results, (results / "latest").resolve(), request.param
+
+
+def test_memory_by_a_channel_of_its_own_solves_the_task_and_tools_without_memory_do_not(channelled):
+    rows = {row.condition_id: (row.resolved, row.proof) for row in report_of(channelled[1]).rows}
+    assert rows == {OWN[channelled[2]]: (True, "shown"), **ARMS}
+
+
+def test_the_agent_lists_and_calls_the_tools_and_each_answer_comes_before_its_model(channelled):
+    for arm in ARMS:
+        proof = document_of(channelled[1], arm, "injection-proof")
+        log = document_of(channelled[1], arm, "tool-log")
+        assert (log["connected"], log["listed"] >= 1, log["refused"]) == (1, True, 0)
+        assert [call["tool"] for call in log["calls"]] == ["memory_search"]
+        assert [answer["ordinal"] for answer in proof["answers"]] == [1]
+        assert bool(log["calls"][0]["item_ids"]) is (arm == "reference_mcp")
+
+
+def test_what_tools_and_channels_showed_is_proven_again_by_a_stranger(channelled):
+    results, run, _ = channelled
+    finished = memtrial("verify", run.name, results=results)
+    assert finished.returncode == 0, finished.stderr
+    (line,) = [said for said in finished.stdout.splitlines() if " injections " in said]
+    assert (" ok " in line, " 3 " in line) == (True, True)
+
+
+def document_of(run: Path, arm: str, name: str) -> dict[str, Any]:
+    lines = (run / "ledger.jsonl").read_bytes().split(b"\n")
+    bodies = [json.loads(line)["body"] for line in lines if b'"stage":"act"' in line]
+    (mine,) = [body for body in bodies if f"/{arm}/" in body["trial"]]
+    sha256 = next(a["sha256"] for a in mine["artifacts"] if a["name"] == name)
+    found: dict[str, Any] = json.loads(BlobStore(run / "blobs").get(sha256))
+    return found
 
 
 def diff_of(run: Path) -> str:
