@@ -26,7 +26,6 @@ from orchestrator.protocols import MemoryAdapter, ServingAdapter
 
 SOCKET_NAME = "memory.sock"
 MAX_CONNECTIONS = 16
-IDLE_S = 600.0
 
 
 class ToolDoor:
@@ -41,7 +40,7 @@ class ToolDoor:
         path = folder / SOCKET_NAME
         self._lock = threading.Lock()
         self._server: MemoryServer | None = None
-        self._open: list[socket.socket] = []
+        self._open: set[socket.socket] = set()
         self._listener = socket.socket(socket.AF_UNIX)
         try:
             self._listener.bind(str(path))
@@ -70,7 +69,7 @@ class ToolDoor:
 
     def close(self) -> None:
         """Ends the socket and every connection."""
-        for end in (self._listener, *self._open):
+        for end in (self._listener, *tuple(self._open)):
             with contextlib.suppress(OSError):
                 end.shutdown(socket.SHUT_RDWR)
             end.close()
@@ -82,18 +81,20 @@ class ToolDoor:
                 if len(self._open) >= MAX_CONNECTIONS:
                     client.close()
                     continue
-                client.settimeout(IDLE_S)
-                self._open.append(client)
+                self._open.add(client)
                 threading.Thread(target=self._answer, args=(client,), daemon=True).start()
 
     def _answer(self, client: socket.socket) -> None:
-        with contextlib.suppress(OSError), client, client.makefile("rwb") as lines:
-            while line := lines.readline(MAX_LINE_BYTES):
-                with self._lock:
-                    answer = self._server.answer(line) if self._server else b""
-                if answer:
-                    lines.write(answer)
-                    lines.flush()
+        try:
+            with contextlib.suppress(OSError), client, client.makefile("rwb") as lines:
+                while line := lines.readline(MAX_LINE_BYTES):
+                    with self._lock:
+                        answer = self._server.answer(line) if self._server else b""
+                    if answer:
+                        lines.write(answer)
+                        lines.flush()
+        finally:
+            self._open.discard(client)
 
 
 @contextmanager

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import socket
 import subprocess
 import sys
+import time
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,7 +24,7 @@ from orchestrator.memory.tools.conformance import check_tools
 from orchestrator.model.condition import MemoryBudget
 from orchestrator.pipeline.memory import adapter_of, memory_assignment
 from orchestrator.pipeline.parity import query_of
-from orchestrator.pipeline.toolserver import SOCKET_NAME, ToolDoor, served_store
+from orchestrator.pipeline.toolserver import MAX_CONNECTIONS, SOCKET_NAME, ToolDoor, served_store
 from orchestrator.sandbox.harden import GATEWAY_FOLDER
 from orchestrator.sources.loader import load_conditions, load_task
 
@@ -171,3 +175,31 @@ def test_an_agent_reaches_the_server_through_its_bridge_and_nobody_afterwards(em
         assert json.loads(done.stdout)["result"] == {}
     late = subprocess.run(bridge, input=line, capture_output=True, timeout=30, check=False)
     assert (late.returncode != 0, late.stdout) == (True, b"")
+
+
+PING = b'{"jsonrpc": "2.0", "id": 1, "method": "ping"}\n'
+
+
+def pinged(client: socket.socket, folder: Path) -> bytes:
+    client.settimeout(10)
+    client.connect(str(folder / SOCKET_NAME))
+    client.sendall(PING)
+    return client.recv(1000)
+
+
+def test_an_agent_may_connect_as_often_as_it_likes_and_hold_only_so_many_connections(
+    empty, tmp_path
+):
+    with ToolDoor(tmp_path).serving(empty):
+        for _ in range(2 * MAX_CONNECTIONS):
+            with socket.socket(socket.AF_UNIX) as client:
+                assert b"result" in pinged(client, tmp_path)
+        # The other side learns of the last ends by threads of its own.
+        time.sleep(1)
+        with contextlib.ExitStack() as held:
+            ends = [held.enter_context(socket.socket(socket.AF_UNIX)) for _ in range(MAX_CONNECTIONS)]  # fmt: skip
+            assert all(b"result" in pinged(end, tmp_path) for end in ends)
+            with contextlib.suppress(OSError):
+                assert pinged(held.enter_context(socket.socket(socket.AF_UNIX)), tmp_path) == b""
+            ends[0].sendall(PING)
+            assert b"result" in ends[0].recv(1000)
