@@ -30,6 +30,11 @@ class AttemptRecord:
     ended: AttemptEnded | None = None
     memory: list[MemoryStep] = field(default_factory=list)
 
+    @property
+    def goes_on(self) -> bool:
+        """Whether a later process can end it: its harvest or its grade needs no container of its own."""
+        return Stage.HARVEST in self.stages or Stage.GRADE in self.stages
+
 
 @dataclass(slots=True)
 class TrialRecord:

@@ -14,14 +14,13 @@ from orchestrator.agents.transcripts.reading import (
     metrics_of,
     transcript_of,
 )
-from orchestrator.core.errors import EnvironmentMissing, Inadmissible
+from orchestrator.core.errors import EnvironmentMissing
 from orchestrator.core.patchtext import added_lines
 from orchestrator.gateway.recorded import admitted, calls_of, exchanges_of
 from orchestrator.gateway.shown import LABELS, Expected, prove
 from orchestrator.memory.compile import shown_text
 from orchestrator.model.exchange import Exchange
 from orchestrator.model.memory import Injection
-from orchestrator.model.proof import InjectionProof
 from orchestrator.model.record import Stage
 from orchestrator.model.transcript import Transcript
 from orchestrator.pipeline.journal import Journal
@@ -112,22 +111,3 @@ def keep_metrics(bench: Bench, journal: Journal, injection: Injection, diff: byt
         added=b"\n".join(added_lines(diff)).decode("utf-8", "replace"),
     )
     journal.keep("reader-metrics", metrics.canonical())
-
-
-def require_shown(proof: InjectionProof | None) -> None:
-    """Ends the attempt unless the proof holds.
-
-    Raises:
-        Inadmissible: the arm's memory did not reach the model as declared, or other memory did.
-    """
-    if proof is None or proof.holds:
-        return
-    raise Inadmissible(
-        f"injection-{proof.result}",
-        f"condition {proof.condition_id}: expected the model to be shown exactly the arm's memory, found: {proof.detail}",
-        hint="see the injection-proof document of this attempt; `memtrial agents check` proves an agent alone",
-        evidence=(
-            proof.detail,
-            *(f"call {f.ordinal} {f.pointer}: {f.sign}" for f in proof.foreign[:20]),
-        ),
-    )

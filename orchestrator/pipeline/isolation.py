@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from orchestrator.core.errors import Inadmissible, Misconduct
 from orchestrator.core.patchtext import added_lines, binary_parts
 from orchestrator.model.condition import Condition
 from orchestrator.model.isolation import (
@@ -276,36 +275,6 @@ def _lasting(literal: Secret) -> bool:
     return literal.strong and literal.kind in {"hidden", "canary", "host_path"}
 
 
-def require_isolated(proof: Isolation) -> None:
-    """Ends the attempt unless the proof holds.
-
-    Raises:
-        Inadmissible: the container is not as declared, or a literal is in sight of the agent.
-    """
-    if proof.findings:
-        raise Inadmissible(
-            "leak-before-act",
-            f"expected nothing of answer key, other trials and host in sight of the agent, found {_said(proof.findings[0])}",
-            hint="see the isolate document of this attempt; then look for what put it there",
-            evidence=tuple(_said(finding) for finding in proof.findings),
-        )
-    if proof.differences:
-        lines = tuple(f"{d.what} {d.how}: {d.subject}" for d in proof.differences)
-        raise Inadmissible(
-            "container-not-as-declared",
-            f"condition {proof.condition_id}: expected the declared inventory, found {'; '.join(lines[:4])}",
-            hint="see the isolate document of this attempt; run `memtrial doctor`",
-            evidence=lines,
-        )
-
-
-def _said(finding: Finding) -> str:
-    return (
-        f"{finding.literal_kind} literal {finding.literal_sha256[:16]} in {finding.place} "
-        f"({finding.encoding}, byte {finding.offset})"
-    )
-
-
 def screen(
     *, guard: Guard, trial: str, launch: Launch, output: bytes, diff: bytes, harvest: bytes
 ) -> Screening:
@@ -350,29 +319,4 @@ def screen(
             for finding in found
         ),
         partial=partial,
-    )
-
-
-def require_clean(screening: Screening) -> None:
-    """Ends the attempt unless nothing leaked.
-
-    Raises:
-        Inadmissible: the harness itself gave the agent what was found.
-        Misconduct: the agent showed what it had no honest way to.
-    """
-    if not screening.findings:
-        return
-    evidence = tuple(_said(finding) for finding in screening.findings)
-    if any(finding.caused_by == "harness" for finding in screening.findings):
-        raise Inadmissible(
-            "leak-by-harness",
-            f"expected a trial without leaks, found {evidence[0]}, which the harness had given the agent",
-            hint="see the screen document of this attempt",
-            evidence=evidence,
-        )
-    raise Misconduct(
-        "agent-showed-a-secret",
-        f"expected an agent that keeps to its container, found {evidence[0]}",
-        hint="see the screen document of this attempt",
-        evidence=evidence,
     )

@@ -154,10 +154,10 @@ class Run:
         return run
 
     def _close_interrupted(self) -> None:
-        """An attempt that died before its harvest cannot go on: its containers are gone."""
+        """An attempt that died before its harvest cannot go on: its containers are gone; a grade stands."""
         for key, trial in self._record.trials.items():
             attempt = trial.open_attempt
-            if attempt is None or Stage.HARVEST in attempt.stages:
+            if attempt is None or attempt.goes_on:
                 continue
             ended = AttemptEnded(
                 trial=key,
@@ -263,15 +263,10 @@ class Run:
             attempt = AttemptRecord(len(record.attempts) + 1)
             self._ledger.append(AttemptStarted(trial=trial.key, attempt=attempt.number))
             record.attempts.append(attempt)
+        watch = self._watch
         journal = Journal(
-            self._ledger,
-            self.blobs,
-            trial.key,
-            attempt.number,
-            attempt,
-            on_stage=lambda stage: (
-                self._watch.stage(trial.key, stage.value) if self._watch else None
-            ),
+            *(self._ledger, self.blobs, trial.key, attempt.number, attempt),
+            on_stage=lambda stage: watch.stage(trial.key, stage.value) if watch else None,
         )
         began = monotonic_ms()
         graded: tuple[Verdict, Outcome] | None = None
@@ -280,6 +275,8 @@ class Run:
             graded = run_trial(make_bench(trial), journal)
         except Exception as error:  # noqa: BLE001 - the attempt boundary, one of the named places
             fault = error
+        if fault is not None and journal.has(Stage.GRADE):
+            raise fault  # What is graded is never tried again: `memtrial resume` ends this attempt.
         attempt.ended = self._ended(journal, graded, fault, monotonic_ms() - began)
         self._ledger.append(attempt.ended)
         return _Ended(attempt.ended, graded[0] if graded else None)

@@ -12,7 +12,7 @@ from orchestrator.agents.channels import delivered
 from orchestrator.agents.own_usage import own_usage
 from orchestrator.agents.registry import driver_of
 from orchestrator.core.canonical import sha256_hex
-from orchestrator.core.errors import Inadmissible, IntegrityError, Misconduct
+from orchestrator.core.errors import IntegrityError, Misconduct
 from orchestrator.memory.compile import final_prompt, injection_of, shown_text
 from orchestrator.memory.life import live, sessions_sha256
 from orchestrator.memory.tokens import TokenCounter
@@ -27,6 +27,7 @@ from orchestrator.model.record import Prepared, Sealed, Stage
 from orchestrator.model.toolcalls import ToolLog
 from orchestrator.model.verdict import Acted, Harvest, TestReport, Verdict, Violation
 from orchestrator.pipeline import isolation
+from orchestrator.pipeline.breaches import check_traffic, require_shown, was_capped
 from orchestrator.pipeline.condemned import condemned
 from orchestrator.pipeline.doors import agent_access, memory_access, memory_tools
 from orchestrator.pipeline.exposure import (
@@ -34,7 +35,6 @@ from orchestrator.pipeline.exposure import (
     keep_transcript,
     look_at_calls,
     require_model,
-    require_shown,
 )
 from orchestrator.pipeline.gold import gold_for
 from orchestrator.pipeline.journal import Journal
@@ -42,7 +42,6 @@ from orchestrator.pipeline.memory import memory_assignment
 from orchestrator.pipeline.parity import limits_of, query_of, question_sha256
 from orchestrator.pipeline.toolserver import ToolDoor
 from orchestrator.pipeline.tracing import keep_trace
-from orchestrator.pipeline.traffic import check_traffic, was_capped
 from orchestrator.protocols import (
     AgentDriver,
     GatewayPlace,
@@ -111,21 +110,13 @@ def prepare(bench: Bench, journal: Journal, containers: ExitStack) -> Prepared:
         bench.sandbox.open(bench.pin, trial=bench.trial.key, sockets=sockets)
     )
     journal.spent(bench.workspace.container_ms())
-    runtime = bench.workspace.runtime
-    if bench.plan.runtime not in {None, runtime}:
-        raise Inadmissible(
-            "runtime-not-as-planned",
-            f"expected container runtime {bench.plan.runtime}, found that the engine took {runtime}",
-            hint="mend the engine, then `memtrial resume`",
-            evidence=(f"planned: {bench.plan.runtime}", f"engine: {runtime}"),
-        )
     return Prepared(
         task_id=bench.trial.task_id,
         agent_image=bench.pin.agent_image.id,
         verifier_image=bench.pin.verifier_image.id,
         tree=bench.pin.tree,
         profile_sha256=bench.plan.profile_sha256,
-        runtime=runtime,
+        runtime=bench.workspace.runtime,
     )
 
 

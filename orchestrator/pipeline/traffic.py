@@ -16,7 +16,7 @@ from orchestrator.agents.chat import CHAT_AGENT
 from orchestrator.agents.registry import speech_of, speeches_of
 from orchestrator.agents.speech import Speech
 from orchestrator.attest import layout
-from orchestrator.core.errors import BudgetExhausted, IntegrityError, UsageError
+from orchestrator.core.errors import IntegrityError, UsageError
 from orchestrator.core.files import read_confined
 from orchestrator.core.places import local_home
 from orchestrator.gateway.process import GatewayProcess
@@ -28,7 +28,6 @@ from orchestrator.model.gateway import (
     GatewaySetup,
     LivePin,
     LiveSetup,
-    Traffic,
 )
 from orchestrator.model.plan import Plan
 from orchestrator.model.script import Scenario, Script, ScriptedCall, ScriptedTurn, Wanted
@@ -272,31 +271,3 @@ def _setup(
         script=None if cassette else script,
         cassette=cassette,
     )
-
-
-def was_capped(traffic: Traffic | None) -> bool:
-    """Tells whether a cap of the call or the trial refused a call: that is the arm's own affair."""
-    return traffic is not None and bool({"call", "trial"}.intersection(traffic.caps_met))
-
-
-def check_traffic(traffic: Traffic | None) -> None:
-    """Refuses, before anything is graded, an attempt that says nothing about its arm.
-
-    Raises:
-        IntegrityError: its replay left its recording.
-        BudgetExhausted: a cap that trials share was met: of the condition, of the run, or of its approval.
-    """
-    shared = set(traffic.caps_met) - {"call", "trial"} if traffic is not None else None
-    if shared:
-        raise BudgetExhausted(
-            "budget-exhausted",
-            f"expected the cap of {min(shared).replace('_', ' ')} to leave room for the most that the next call may take, found less",
-            hint="make a plan with a higher cap",
-        )
-    left = traffic.divergence if traffic is not None else None
-    if left is not None:
-        raise IntegrityError(
-            "replay-diverged",
-            f"call {left.ordinal} of {left.api} ({left.role}) left its recording at {left.pointer or '/'}: expected {left.recorded!r}, found {left.found!r}",
-            hint="the container did something else than in the recorded run: compare the two",
-        )

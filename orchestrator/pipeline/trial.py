@@ -16,7 +16,7 @@ from orchestrator.model.outcome import Outcome, outcome_of_trial
 from orchestrator.model.record import Prepared, Sealed, Stage
 from orchestrator.model.verdict import Acted, Harvest, Verdict
 from orchestrator.pipeline import stages
-from orchestrator.pipeline.isolation import require_clean, require_isolated
+from orchestrator.pipeline.breaches import require_clean, require_isolated, require_runtime
 from orchestrator.pipeline.journal import Journal
 from orchestrator.pipeline.stages import Bench
 
@@ -24,21 +24,28 @@ from orchestrator.pipeline.stages import Bench
 def run_trial(bench: Bench, journal: Journal) -> tuple[Verdict, Outcome]:
     """Runs one attempt of a trial to its verdict; recorded stages are not run again.
 
-    Misconduct, at whatever stage after the injection it is seen, is a failed trial with a verdict.
+    Misconduct, at whatever stage after the injection it is seen, is a failed trial with a verdict; one that
+    is on record stands, whatever happened after it.
 
     Raises:
         MemtrialError: there is no verdict; the error's class says what the attempt came to.
     """
-    try:
-        verdict = _stages(bench, journal)
-    except Misconduct as seen:
-        verdict = journal.step(Stage.GRADE, Verdict, partial(stages.condemn, bench, journal, seen))
+    verdict = journal.recorded(Stage.GRADE, Verdict)
+    if verdict is None or not verdict.misconduct:
+        try:
+            verdict = _stages(bench, journal)
+        except Misconduct as seen:
+            condemn = partial(stages.condemn, bench, journal, seen)
+            verdict = journal.step(Stage.GRADE, Verdict, condemn)
     return verdict, outcome_of_trial(journal.recorded(Stage.ACT, Acted), verdict)
 
 
 def _stages(bench: Bench, journal: Journal) -> Verdict:
     with ExitStack() as containers:
-        journal.step(Stage.PREPARE, Prepared, lambda: stages.prepare(bench, journal, containers))
+        prepared = journal.step(
+            Stage.PREPARE, Prepared, lambda: stages.prepare(bench, journal, containers)
+        )
+        require_runtime(bench.plan.runtime, prepared)
         remembered = journal.step(
             Stage.REMEMBER, Remembered, lambda: stages.remember(bench, journal)
         )

@@ -22,6 +22,7 @@ from orchestrator.model.isolation import (
     Variable,
 )
 from orchestrator.model.plan import TaskPin
+from orchestrator.sandbox.config import container_config
 from orchestrator.sandbox.harden import (
     AGENT_UID,
     GATEWAY_FOLDER,
@@ -30,7 +31,6 @@ from orchestrator.sandbox.harden import (
     Uids,
     agent_profile,
 )
-from orchestrator.sandbox.images import container_config
 
 # Where an engine puts its init program differs; that it runs our program and nothing else does not.
 INIT = "<init>"

@@ -26,10 +26,10 @@ from orchestrator.core.gittree import FileEntry
 from orchestrator.model.images import ImageLock, LockedImage
 from orchestrator.model.plan import ImagePin
 from orchestrator.sandbox.base import Base
+from orchestrator.sandbox.config import PREFIX, container_config
 from orchestrator.sandbox.engine import Say
 from orchestrator.sandbox.layers import ImageSpec, Layer, archive_pieces, make_image, make_layer
 
-PREFIX = "opt/memtrial"
 ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 SPARE_BYTES = 256 * 1024 * 1024
 SMALL_BYTES = 32 * 1024 * 1024
@@ -95,22 +95,6 @@ def architecture() -> str:
             hint="use an x86-64 or arm64 machine",
         )
     return ARCHITECTURES[machine]
-
-
-def container_config() -> dict[str, object]:
-    """Returns the config that all images share. No task, condition or run is named in it."""
-    return {
-        "User": "10001:10001",
-        "WorkingDir": "/work",
-        "Env": [
-            "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
-            "HOME=/home/agent",
-            "LANG=C.UTF-8",
-            "PYTHONDONTWRITEBYTECODE=1",
-            f"PYTHONPATH=/{PREFIX}/python",
-        ],
-        "Labels": {"memtrial": "image"},
-    }
 
 
 def assemble(base: Base, images: Path, fetch_wheel: FetchWheel) -> ImageSet:

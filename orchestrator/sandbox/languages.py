@@ -11,9 +11,9 @@ from pathlib import Path
 
 from orchestrator.core.errors import EnvironmentMissing
 from orchestrator.sandbox.base import Base
+from orchestrator.sandbox.config import container_config
 from orchestrator.sandbox.images import (
     architecture,
-    container_config,
     program_layer,
     recipe_sha256,
 )

@@ -19,11 +19,11 @@ from orchestrator.core.errors import IntegrityError
 from orchestrator.core.gittree import FileEntry
 from orchestrator.core.places import cache_root, fixtures_root, images_root, local_lock_path
 from orchestrator.sandbox.base import Base, ensure_base, flatten
+from orchestrator.sandbox.config import container_config
 from orchestrator.sandbox.engine import connect
 from orchestrator.sandbox.images import (
     ImageSet,
     assemble,
-    container_config,
     ensure_loaded,
     load_archive,
     task_images,

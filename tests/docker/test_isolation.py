@@ -10,6 +10,7 @@ import pytest
 from orchestrator.core.errors import Inadmissible
 from orchestrator.model.plan import Plan
 from orchestrator.pipeline import isolation
+from orchestrator.pipeline.breaches import require_isolated
 from orchestrator.pipeline.guards import Guards
 from orchestrator.protocols import Launch
 from orchestrator.sandbox import containers
@@ -66,7 +67,7 @@ def test_an_honest_container_equals_its_declaration_and_nothing_is_in_sight(prov
     proof = prove()
     assert (proof.differences, proof.findings, proof.partial) == ((), (), False)
     assert proof.literals > 20
-    isolation.require_isolated(proof)
+    require_isolated(proof)
 
 
 @pytest.mark.parametrize(
@@ -85,7 +86,7 @@ def test_what_the_engine_adds_is_a_difference(prove, meddle, options, what, subj
     proof = prove()
     assert (what, subject) in [(item.what, item.subject) for item in proof.differences]
     with pytest.raises(Inadmissible, match="declared inventory"):
-        isolation.require_isolated(proof)
+        require_isolated(proof)
 
 
 def test_a_host_folder_in_home_is_seen_with_its_files_and_a_canary_in_it_is_found(
@@ -103,7 +104,7 @@ def test_a_host_folder_in_home_is_seen_with_its_files_and_a_canary_in_it_is_foun
     assert finding.encoding == "reversed"
     assert mark[-32:] not in proof.canonical()
     with pytest.raises(Inadmissible, match="canary literal"):
-        isolation.require_isolated(proof)
+        require_isolated(proof)
 
 
 def test_a_hidden_test_in_a_label_is_found_by_its_digest_only(prove, meddle, fixtures):
