@@ -48,6 +48,8 @@ class _SocketHTTP(HTTPConnection):
 class ChattingWorkspace(PlayedWorkspace):
     """Plays the chat agent; `exaggerates` is what it adds to its own figures."""
 
+    gateway_url = "http://127.0.0.1:8080"
+
     def __init__(self, task: TaskPin, sockets: Path, exaggerates: int) -> None:
         super().__init__(task, lambda _: None)
         self._socket = sockets / "gateway.sock"

@@ -12,15 +12,17 @@ import re
 import runpy
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from xml.sax.saxutils import quoteattr
 
 from orchestrator.core.files import write_atomic
+from orchestrator.core.gitdiff import read_changes
 from orchestrator.core.keys import SigningKey
-from orchestrator.core.patchtext import touched_paths
 from orchestrator.core.places import fixtures_root, images_root
 from orchestrator.memory.tokens import TokenCounter
+from orchestrator.model.isolation import Inventory
 from orchestrator.model.plan import ImagePin, Plan, TaskPin, Trial
 from orchestrator.model.report import RunReport
 from orchestrator.model.resources import Resources
@@ -42,6 +44,7 @@ from orchestrator.protocols import (
 )
 from orchestrator.report.build import build_report
 from orchestrator.report.terminal import render_report
+from orchestrator.sandbox.leaks.literals import oracle_literals
 from orchestrator.sources.loader import LoadedTask, load_curated, load_task
 from tests.fakes.sandbox import clean_inventory, guard_over
 
@@ -81,15 +84,27 @@ def make_plan(request: PlanRequest) -> Plan:
 Fault = Callable[[str], None]
 
 
+@dataclass(frozen=True, slots=True)
+class Play:
+    """What is out of the ordinary in a trial: what its agent says, and what its container holds."""
+
+    says: bytes = b""
+    stock: Callable[[Inventory], Inventory] = lambda inventory: inventory
+
+
+AS_ALWAYS = Play()
+
+
 class PlayedWorkspace:
     contents: tuple[tuple[str, bytes], ...] = ()
     exposed = b"{}"
     gateway_url: str | None = None
     runtime = "runc"
 
-    def __init__(self, task: TaskPin, fault: Fault) -> None:
+    def __init__(self, task: TaskPin, fault: Fault, play: Play = AS_ALWAYS) -> None:
         self._fault = fault
-        self.inventory = clean_inventory(task)
+        self._play = play
+        self.inventory = play.stock(clean_inventory(task, gateway=self.gateway_url is not None))
         self._tree = task.tree
         self._patch = ""
 
@@ -107,23 +122,25 @@ class PlayedWorkspace:
         elif play["play"] == "follower":
             known = all(knows(play["prompt"], fact) for fact in play["facts"])
             self._patch = play["reference_patch"] if known else play["natural_patch"]
-        return ActOutcome("exited", 0, b"played\n" * 200, output_truncated=False)
+        output = b"played\n" * 200 + self._play.says
+        return ActOutcome("exited", 0, output, output_truncated=False)
 
     def harvest(self) -> HarvestOutcome:
         self._fault("harvest")
         diff = self._patch.encode()
         changes = tuple(
             Change(
-                path=path,
-                status="modified",
-                old_mode="100644",
-                new_mode="100644",
-                blob=hashlib.sha1(path.encode()).hexdigest(),
+                path=change.path,
+                status=change.status,
+                old_mode=change.old_mode,
+                new_mode=change.new_mode,
+                blob=change.blob,
                 bytes=len(diff),
+                link_target=change.link_target,
             )
-            for path in touched_paths(self._patch)
+            for change in read_changes(diff)
         )
-        tree = hashlib.sha1(self._tree.encode() + diff).hexdigest()
+        tree = hashlib.sha1(self._tree.encode() + diff).hexdigest() if diff else self._tree
         return HarvestOutcome(tree, diff, diff_truncated=False, changes=changes, left_out=())
 
     def container_ms(self) -> int:
@@ -131,10 +148,15 @@ class PlayedWorkspace:
 
 
 class PlayedSandbox:
-    """Plays the containers; `faults` are raised in turn at `trial key, step`, each once."""
+    """Plays the containers; `faults` are raised in turn at `trial key, step`, each once; `plays` by trial."""
 
-    def __init__(self, faults: dict[tuple[str, str], list[Exception]] | None = None) -> None:
+    def __init__(
+        self,
+        faults: dict[tuple[str, str], list[Exception]] | None = None,
+        plays: Mapping[str, Play] | None = None,
+    ) -> None:
         self._faults = faults or {}
+        self._plays = plays or {}
         self._tasks = {name: load_task(fixtures_root(), name) for name in _task_names()}
 
     @contextmanager
@@ -146,7 +168,7 @@ class PlayedSandbox:
             if waiting:
                 raise waiting.pop(0)
 
-        yield PlayedWorkspace(task, fault)
+        yield PlayedWorkspace(task, fault, self._plays.get(trial, AS_ALWAYS))
 
     def verify(self, job: VerifyJob, *, trial: str) -> tuple[VerifyOutcome, int]:
         task = self._tasks[job.task.digests.id]
@@ -215,7 +237,10 @@ def benches(
     """Returns what makes the bench of each trial over played containers."""
     tasks = {name: load_task(fixtures_root(), name) for name in _task_names()}
     curated = {p.task_id: load_curated(fixtures_root(), p.task_id).text for p in plan.curated}
-    counter, guard = TokenCounter(), guard_over()
+    counter = TokenCounter()
+    guards = {
+        name: guard_over(oracle_literals(task.key, task.rehearsal)) for name, task in tasks.items()
+    }
 
     def bench(trial: Trial) -> Bench:
         return Bench(
@@ -227,7 +252,7 @@ def benches(
             or adapter_of(plan.condition(trial.condition_id), curated.get(trial.task_id), counter),
             sandbox=sandbox,
             counter=counter,
-            guard=guard,
+            guard=guards[trial.task_id],
             gateway=gateway,
             record=record,
         )

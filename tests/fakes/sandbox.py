@@ -27,19 +27,19 @@ from orchestrator.sandbox.leaks.scanner import Literal as Secret
 ARM = Condition(id="no_memory", role="control", summary="nothing", adapter="none")
 
 
-def clean_inventory(task: TaskPin) -> Inventory:
+def clean_inventory(task: TaskPin, *, gateway: bool = False) -> Inventory:
     """An inventory that equals the declaration of an arm that adds nothing, over an image without files."""
-    declared = declare(task, ARM, listing_sha256([]))
+    declared = declare(task, ARM, listing_sha256([]), gateway=gateway)
     return Inventory(
         listing_sha256=declared.listing_sha256,
         listing_entries=0,
         work_tree=declared.work_tree,
-        files=(),
+        files=declared.additions.files,
         files_cut=False,
         environment=declared.environment,
         mounts=tuple(
             mount.model_copy(update={"fs_type": mount.fs_type.replace("*", "overlay")})
-            for mount in declared.mounts
+            for mount in (*declared.mounts, *declared.additions.mounts)
         ),
         processes=tuple(
             process.model_copy(
