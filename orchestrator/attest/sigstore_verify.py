@@ -74,6 +74,7 @@ def validity_ends_s(trust_config: bytes) -> tuple[float, ...]:
 
     Raises:
         DocumentError: not strict JSON.
+        IntegrityError: an end that is no time.
     """
     ends: list[float] = []
     waiting: list[object] = [parse_json(trust_config, where="client trust configuration")]
@@ -82,11 +83,20 @@ def validity_ends_s(trust_config: bytes) -> tuple[float, ...]:
         if isinstance(value, dict):
             span = value.get("validFor")
             if isinstance(span, dict) and isinstance(span.get("end"), str):
-                ends.append(utc_seconds(span["end"]))
+                ends.append(_end_s(span["end"]))
             waiting += value.values()
         elif isinstance(value, list):
             waiting += value
     return tuple(ends)
+
+
+def _end_s(text: str) -> float:
+    try:
+        return utc_seconds(text)
+    except ValueError as error:
+        raise _refuse(
+            "client trust configuration", "a time as the end of validity", text
+        ) from error
 
 
 def _config(trust_config: bytes | None, pin: SigstorePin) -> ClientTrustConfig:

@@ -23,7 +23,7 @@ from orchestrator.audit.respend import Spent, check_spending
 from orchestrator.audit.sigstore import check_sigstore
 from orchestrator.audit.trust import Trust
 from orchestrator.audit.view import BundleView
-from orchestrator.core.errors import MemtrialError, Negative
+from orchestrator.core.errors import IntegrityError, MemtrialError, Negative
 from orchestrator.model.verification import CheckResult, CheckStatus, Standing, Verification
 from orchestrator.pipeline.dossier import Composition, Dossier
 
@@ -60,11 +60,10 @@ class _Book:
 
     def value(self, name: str, run: Callable[[], tuple[T, Found]]) -> T | None:
         """Runs a check whose value later checks need."""
-        try:
-            value, found = run()
-        except MemtrialError as error:
-            self._failed(name, error)
+        answer = self._ran(name, run)
+        if answer is None:
             return None
+        value, found = answer
         self._add(name, "ok" if found.whole else "partly", found.count, found.detail)
         return value
 
@@ -73,13 +72,18 @@ class _Book:
         if needed is None:
             self._add(name, "not_run", 0, "an earlier check failed")
             return
+        found = self._ran(name, lambda: run(needed))
+        if found is not None:
+            status: CheckStatus = "partly" if found.count else "not_checked"
+            self._add(name, "ok" if found.whole else status, found.count, found.detail)
+
+    def _ran(self, name: str, run: Callable[[], T]) -> T | None:
+        """Runs a check; whatever it raises over a stranger's bytes is its answer, but for a fault of the machine."""
         try:
-            found = run(needed)
-        except MemtrialError as error:
-            self._failed(name, error)
-            return
-        status: CheckStatus = "partly" if found.count else "not_checked"
-        self._add(name, "ok" if found.whole else status, found.count, found.detail)
+            return run()
+        except Exception as error:  # noqa: BLE001 - the boundary to bytes of strangers, one of the named places
+            self._failed(name, _refusal(name, error))
+            return None
 
     def _failed(self, name: str, error: MemtrialError) -> None:
         self.codes.add(1 if isinstance(error, Negative) else 6)
@@ -105,6 +109,22 @@ class _Book:
                 hint=error.hint if error else None,
             )
         )
+
+
+def _refusal(name: str, error: Exception) -> MemtrialError:
+    """Returns what a check's exception means: what it stumbles over, no memtrial wrote.
+
+    An error of the operating system, which has a number, is this machine's and is raised again.
+    """
+    if isinstance(error, MemtrialError):
+        return error
+    if isinstance(error, OSError) and error.errno is not None:
+        raise error
+    return IntegrityError(
+        "check-stumbled",
+        f"{name}: expected bytes that memtrial could have written, found ones that end the check with {type(error).__name__}: {str(error)[:200]}",
+        hint="do not rely on this bundle; if it is one of yours as it was sealed, report this as a bug of memtrial",
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,4 +50,7 @@ def utc_seconds(text: str) -> float:
     Raises:
         ValueError: not such a time.
     """
-    return datetime.fromisoformat(text).timestamp()
+    time_read = datetime.fromisoformat(text)
+    if time_read.tzinfo is None:
+        raise ValueError(f"expected a time with its zone, found {text!r}")
+    return time_read.timestamp()

@@ -2,13 +2,36 @@
 
 from __future__ import annotations
 
+from datetime import date, datetime
 from typing import Annotated, Literal, Self, TypeVar
 
-from pydantic import BaseModel, ConfigDict, StringConstraints, TypeAdapter, ValidationError
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    StringConstraints,
+    TypeAdapter,
+    ValidationError,
+)
 
 from orchestrator.core.canonical import canonical_bytes, sha256_hex
 from orchestrator.core.errors import DocumentError
 from orchestrator.core.strictjson import MAX_BYTES, parse_json
+
+
+def _on_the_calendar(text: str) -> str:
+    """Returns the time; the thirteenth month, hour 24 or the sixty-first second is none."""
+    datetime.fromisoformat(text)
+    if text[11:13] == "24":
+        # Some Pythons take it for the next day's midnight, others refuse it.
+        raise ValueError("hour must be in 0..23")
+    return text
+
+
+def _day_of_the_calendar(text: str) -> str:
+    date.fromisoformat(text)
+    return text
+
 
 Sha256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 GitId = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{40}$")]
@@ -16,9 +39,15 @@ ImageId = Annotated[str, StringConstraints(pattern=r"^sha256:[0-9a-f]{64}$")]
 Slug = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9._-]{0,79}$")]
 RuntimeName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,79}$")]
 UtcTime = Annotated[
-    str, StringConstraints(pattern=r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,6})?Z$")
+    str,
+    StringConstraints(pattern=r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,6})?Z$"),
+    AfterValidator(_on_the_calendar),
 ]
-Day = Annotated[str, StringConstraints(pattern=r"^\d{4}-\d\d-\d\d$")]
+Day = Annotated[
+    str,
+    StringConstraints(pattern=r"^\d{4}-\d\d-\d\d$"),
+    AfterValidator(_day_of_the_calendar),
+]
 Text = Annotated[str, StringConstraints(min_length=1)]
 T = TypeVar("T")
 

@@ -19,7 +19,7 @@ from orchestrator.model.report import Count
 
 PLAN_VERSION: Final = 1
 BUNDLE_VERSION: Final = 1
-SUPPORTED = frozenset({(PLAN_VERSION, BUNDLE_VERSION)})
+SUPPORTED = ((PLAN_VERSION, BUNDLE_VERSION),)
 """Pairs of plan version and bundle version that this memtrial can verify."""
 
 BINDING_DOMAIN: Final = b"memtrial memory audit binding v1\0"

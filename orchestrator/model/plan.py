@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Literal, Self
+from typing import Literal, Self, TypeVar
 
 from pydantic import Field, model_validator
 
+from orchestrator.core.errors import DocumentError
 from orchestrator.model.agents import AgentIdentity, CommandAgent
 from orchestrator.model.base import (
     Closed,
@@ -21,6 +22,18 @@ from orchestrator.model.condition import Condition
 from orchestrator.model.gateway import AnyGatewayPin, LivePin, standing_of
 from orchestrator.model.symmetry import ArmSetting, arm_setting, inequality, unequal_budgets
 from orchestrator.model.task import Limits, TaskDigests
+
+P = TypeVar("P")
+
+
+def _known(kind: str, name: str, found: P | None) -> P:
+    if found is None:
+        raise DocumentError(
+            "plan-lacks",
+            f"expected a {kind} of the plan, found {name!r}",
+            hint="compare the document that names it with plan.json",
+        )
+    return found
 
 
 class AgentPin(Closed):
@@ -103,8 +116,8 @@ class MemoryParity(Closed):
     tasks: tuple[TaskParity, ...]
 
     def task(self, task_id: str) -> TaskParity:
-        """Returns the parity of a task."""
-        return next(task for task in self.tasks if task.task_id == task_id)
+        """Returns the parity of a task; raises DocumentError where the plan names none."""
+        return _known("task", task_id, next((t for t in self.tasks if t.task_id == task_id), None))
 
 
 class Trial(Closed):
@@ -258,20 +271,25 @@ class Plan(Document):
         )
 
     def task(self, task_id: str) -> TaskPin:
-        """Returns the pin of a task of this plan."""
-        return next(task for task in self.tasks if task.digests.id == task_id)
+        """Returns the pin of a task of this plan; raises DocumentError for any other."""
+        return _known(
+            "task", task_id, next((t for t in self.tasks if t.digests.id == task_id), None)
+        )
 
     def pin_of(self, trial: Trial) -> TaskPin:
         """Returns the pin of a trial's task, with the image of the trial's agent."""
         return self.task(trial.task_id).for_agent(trial.agent)
 
     def condition(self, condition_id: str) -> Condition:
-        """Returns a condition of this plan."""
-        return next(condition for condition in self.conditions if condition.id == condition_id)
+        """Returns a condition of this plan; raises DocumentError for any other."""
+        found = next((item for item in self.conditions if item.id == condition_id), None)
+        return _known("condition", condition_id, found)
 
     def agent(self, name: str) -> AgentPin:
-        """Returns the pin of an agent of this plan."""
-        return next(agent for agent in self.agents if agent.name == name)
+        """Returns the pin of an agent of this plan; raises DocumentError for any other."""
+        return _known(
+            "agent", name, next((item for item in self.agents if item.name == name), None)
+        )
 
 
 def setting_of(

@@ -80,6 +80,12 @@ def _replace_line(files: Files, _: SigningKey, file: str, line: int, text: str) 
     files[file] = b"\n".join(lines)
 
 
+def _thirteenth_month(files: Files, _: SigningKey, file: str, field: str) -> None:
+    document = json.loads(files[file])
+    document[field] = document[field][:5] + "13" + document[field][7:]
+    files[file] = canonical_bytes(document)
+
+
 def _swap_files(files: Files, _: SigningKey, a: str, b: str) -> None:
     files[a], files[b] = files[b], files[a]
 

@@ -130,6 +130,14 @@ def test_an_ended_trust_root_which_the_library_ignores_is_refused_by_us(bundle, 
         StatementVerifier(data, PIN).verify(bundle, expected=STATEMENT, where="x")
 
 
+@pytest.mark.parametrize("end", ["tomorrow", "2026-13-01T00:00:00Z", "2099-01-01T00:00:00"])
+def test_an_end_that_is_no_time_is_refused(bundle, instance, end):
+    config = json.loads(instance.trust_config())
+    config["trustedRoot"]["certificateAuthorities"][0]["validFor"]["end"] = end
+    with pytest.raises(IntegrityError, match="a time as the end of validity"):
+        StatementVerifier(json.dumps(config).encode(), PIN)
+
+
 def test_an_instance_in_a_folder_keeps_its_keys_and_its_log(tmp_path):
     folder = tmp_path / "instance"
     first = ProjectInstance.in_folder(folder, time.time())
