@@ -1,27 +1,24 @@
 """Verifies stored provenance of Python distributions (PEP 740) offline, against a pinned trust root.
 
-The library's own convenience reads a root from an unauthenticated cache in the user's home; here the root
-is the caller's file or the one inside the installed sigstore distribution, and nothing else. Reads no
-network.
+The root is the caller's file or the one inside the installed sigstore distribution, and nothing else.
+Reads no network.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from importlib import resources
 from typing import TYPE_CHECKING
 
+from orchestrator.attest.trustroots import read_root, shipped_root
 from orchestrator.core.errors import DocumentError, IntegrityError
 from orchestrator.core.strictjson import parse_json
 from orchestrator.model.statement import PAYLOAD_TYPE
 
 if TYPE_CHECKING:
     from pypi_attestations import Publisher
-    from sigstore.models import TrustedRoot
     from sigstore.verify.policy import VerificationPolicy
 
 _GITHUB_ISSUER = "https://token.actions.githubusercontent.com"
-_STORE = "https%3A%2F%2Ftuf-repo-cdn.sigstore.dev"
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +53,9 @@ def verify_provenance(
     parse_json(data, where=where)
     try:
         provenance = Provenance.model_validate_json(data)
-        verifier = Verifier(trusted_root=_root(trusted_root))
+        verifier = Verifier(
+            trusted_root=read_root(shipped_root() if trusted_root is None else trusted_root)
+        )
         found: list[Attested] = []
         for bundle in provenance.attestation_bundles:
             policy, publisher = _policy(bundle.publisher, where)
@@ -76,15 +75,6 @@ def verify_provenance(
             hint="do not install this distribution before you know why",
         ) from error
     return tuple(found)
-
-
-def _root(data: bytes | None) -> TrustedRoot:
-    from sigstore.models import TrustedRoot
-    from sigstore_models.trustroot import v1
-
-    if data is None:
-        data = resources.files("sigstore._store").joinpath(_STORE, "trusted_root.json").read_bytes()
-    return TrustedRoot(v1.TrustedRoot.from_json(data.decode()))
 
 
 def _policy(publisher: Publisher, where: str) -> tuple[VerificationPolicy, str]:

@@ -1,8 +1,9 @@
 """Verifies sigstore bundles of statements with the `sigstore` library, and checks what it leaves to its caller.
 
 The library checks neither payload type nor subjects nor the end of a trust root's validity, and takes
-duplicate JSON keys: those checks are ours. An own instance is verified under its own configuration alone;
-nothing is fetched and no cache of the user is read.
+duplicate JSON keys: those checks are ours. An own instance is verified under its own configuration alone,
+the public one under the trusted root that the installed sigstore ships; nothing is fetched and no cache of
+the user is read.
 """
 
 from __future__ import annotations
@@ -10,25 +11,53 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from orchestrator.attest.trustroots import read_root, root_at, shipped_root
 from orchestrator.core.clock import utc_seconds
-from orchestrator.core.errors import EnvironmentMissing, IntegrityError
+from orchestrator.core.errors import IntegrityError
 from orchestrator.core.strictjson import parse_json
 from orchestrator.model.bundle import SigstorePin
 from orchestrator.model.statement import PAYLOAD_TYPE
 
 if TYPE_CHECKING:
-    from sigstore.models import ClientTrustConfig
+    from sigstore.models import TrustedRoot
+    from sigstore.verify import Verifier
 
 
 class StatementVerifier:
     """Verifies bundles under one trust configuration and one expected identity."""
 
     def __init__(self, trust_config: bytes | None, pin: SigstorePin) -> None:
+        """Takes the configuration of an own instance; the public one is verified under what sigstore ships.
+
+        Raises:
+            IntegrityError: an own instance without configuration, or the public one with a bundled one.
+        """
         from sigstore.verify import Verifier, policy
 
-        self._ends_s = validity_ends_s(trust_config) if trust_config else ()
-        self._verifier = Verifier(trusted_root=_config(trust_config, pin).trusted_root)
         self._policy = policy.Identity(identity=pin.identity, issuer=pin.issuer)
+        self._ends_s: tuple[float, ...] = ()
+        self._own: Verifier | None = None
+        self._public: dict[bytes, Verifier] = {}
+        if pin.instance == "project":
+            self._ends_s = validity_ends_s(trust_config) if trust_config else ()
+            self._own = Verifier(trusted_root=_project_root(trust_config))
+        elif trust_config is not None:
+            raise _refuse(
+                "trust/client-trust-config.json",
+                "no configuration beside bundles of the public instance",
+                "one: whoever made this bundle would choose whom it is verified by",
+            )
+
+    def _verifier_at(self, issued: datetime) -> Verifier:
+        """Returns the own instance's verifier, or the public one's with what counted at that time."""
+        from sigstore.verify import Verifier
+
+        if self._own is not None:
+            return self._own
+        root = root_at(shipped_root(), issued.astimezone(UTC).timestamp())
+        if root not in self._public:
+            self._public[root] = Verifier(trusted_root=read_root(root))
+        return self._public[root]
 
     def verify(self, data: bytes, *, expected: bytes | None, where: str) -> bytes:
         """Verifies a bundle and returns its statement.
@@ -47,8 +76,8 @@ class StatementVerifier:
         parse_json(data, where=where)
         try:
             bundle = Bundle.from_json(data)
-            kind, payload = self._verifier.verify_dsse(bundle, self._policy)
             issued = bundle.signing_certificate.not_valid_before_utc
+            kind, payload = self._verifier_at(issued).verify_dsse(bundle, self._policy)
         # The library lets these through for keys and encodings that it does not expect.
         except (Error, ValueError, TypeError, KeyError, AttributeError) as error:
             raise _refuse(
@@ -99,25 +128,17 @@ def _end_s(text: str) -> float:
         ) from error
 
 
-def _config(trust_config: bytes | None, pin: SigstorePin) -> ClientTrustConfig:
+def _project_root(trust_config: bytes | None) -> TrustedRoot:
     from sigstore.errors import Error
     from sigstore.models import ClientTrustConfig
 
-    if pin.instance == "project" and trust_config is None:
+    if trust_config is None:
         raise _refuse("trust/client-trust-config.json", "the instance's configuration", "none")
     try:
-        if trust_config is not None:
-            return ClientTrustConfig.from_json(trust_config.decode())
-        return ClientTrustConfig.production()
-    except ValueError as error:
+        return ClientTrustConfig.from_json(trust_config.decode()).trusted_root
+    except (Error, ValueError) as error:
         raise _refuse(
             "trust/client-trust-config.json", "a trust configuration", str(error)
-        ) from error
-    except (Error, OSError) as error:
-        raise EnvironmentMissing(
-            "sigstore-public-unavailable",
-            f"expected the public instance's trust root, found {type(error).__name__}: {error}",
-            hint="verify with network, or verify the Ed25519 statements alone",
         ) from error
 
 

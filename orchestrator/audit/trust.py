@@ -18,8 +18,9 @@ MAX_CLOCK_SKEW_S = 300
 
 @dataclass(frozen=True, slots=True)
 class Trust:
-    """What the verifier brings along. `now` is the verifier's time; keyid and keys come from outside.
+    """What the verifier brings along. `now` is the verifier's time; all else comes from outside.
 
+    `sigstore_identity` is whose certificates bundles of the public instance must bear: identity, issuer.
     `allow_withheld`: the verifier knows that this copy leaves files out. Its list of them bears no signature.
     """
 
@@ -28,6 +29,7 @@ class Trust:
     keys: TrustedKeys | None = None
     remembered: tuple[tuple[str, bytes], ...] = ()
     allow_withheld: bool = False
+    sigstore_identity: tuple[str, str] | None = None
 
     @property
     def authenticates(self) -> bool:

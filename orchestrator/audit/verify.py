@@ -242,7 +242,7 @@ def _inner(opened: Opened, trust: Trust, book: _Book) -> Dossier | None:
     book.check("handouts", both, lambda c: retell.check_handouts(opened, c.value))
     book.check("claims", dossier, lambda _: recheck.check_claims(opened))
     book.check("bill of materials", dossier, lambda d: recheck.check_materials(opened, d))
-    book.check("sigstore", both, lambda c: check_sigstore(opened, c.value))
+    book.check("sigstore", both, lambda c: check_sigstore(opened, c.value, trust))
     return dossier
 
 

@@ -55,6 +55,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="this is a public copy that leaves files out: verify the rest, and say so",
     )
+    parser.add_argument(
+        "--sigstore-identity",
+        nargs=2,
+        metavar=("IDENTITY", "ISSUER"),
+        help="whose certificates sigstore bundles of the public instance must bear",
+    )
 
 
 def trust_from(arguments: argparse.Namespace) -> Trust:
@@ -82,6 +88,9 @@ def trust_from(arguments: argparse.Namespace) -> Trust:
         keys=keys,
         remembered=remembered,
         allow_withheld=arguments.allow_withheld,
+        sigstore_identity=tuple(arguments.sigstore_identity)
+        if arguments.sigstore_identity
+        else None,
     )
 
 
