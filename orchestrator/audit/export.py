@@ -13,12 +13,14 @@ from pathlib import Path
 
 from orchestrator.attest import layout
 from orchestrator.audit.opening import Opened, check_contents, plain_names, read_seal, read_signer
+from orchestrator.audit.readable import readings
 from orchestrator.audit.trust import Trust
 from orchestrator.audit.view import FolderView, SealedView
 from orchestrator.core.errors import Negative, UsageError
 from orchestrator.core.files import sync_folder
 from orchestrator.core.ustar import write_archive
-from orchestrator.ledger.blobs import blob_paths, unpack
+from orchestrator.gateway.accounts import BODIES_FILE
+from orchestrator.ledger.blobs import blob_paths
 from orchestrator.memory.redact import MARK, redact
 from orchestrator.model.bundle import Withheld, WithheldFile
 
@@ -105,16 +107,16 @@ def _withheld(files: SealedView, wanted: Collection[str]) -> dict[str, str]:
 
 
 def _scan(files: SealedView, names: list[str], choices: Choices) -> None:
-    findings = []
-    for name in names:
-        data = files.read(name)
-        data = unpack(data, where=name) if name.endswith(".gz") else data
-        if any(secret in data for secret in choices.known_secrets):
-            findings.append(name)
+    findings: list[str] = []
+    for where, data in readings(files, names):
+        if where in findings:
             continue
-        blob = name.rpartition("/")[2].removesuffix(".gz")
-        if not choices.accept & {name, blob} and _tells_a_secret(data):
-            findings.append(name)
+        known = {where, where.rpartition("/")[2].removesuffix(".gz")}
+        known |= {BODIES_FILE} if where.startswith(BODIES_FILE) else set()
+        if any(secret in data for secret in choices.known_secrets) or (
+            not choices.accept & known and _tells_a_secret(data)
+        ):
+            findings.append(where)
     if findings:
         raise Negative(
             "secrets-found",

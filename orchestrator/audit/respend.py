@@ -64,13 +64,41 @@ def check_spending(opened: Opened, dossier: Dossier) -> tuple[Spent, Found]:
     _check_caps(accounts.book, pin.caps)
     withheld = _check_exchanges(opened, accounts, pin.prices)
     lost = sum(spent.unrecorded for spent in accounts.spending.values())
+    loose = _loose_pieces(opened, accounts)
+    if loose and not lost and not _interrupted(dossier):
+        raise _mixed_up(f"bodies of recorded calls alone in {BODIES_FILE}")
     for trial, attempt in kept:
         withheld += _check_attempt(opened, accounts, trial, attempt)
     said = [f"{len(accounts.traffic)} lines of traffic"]
     said += [f"{counted(lost, 'call')} in the book alone"] if lost else []
     said += [f"{counted(accounts.torn_bytes, 'torn byte')}"] if accounts.torn_bytes else []
+    said += [f"{counted(loose, 'piece')} of bodies of no recorded call"] if loose else []
     said += [f"{withheld} bodies or blobs withheld"] if withheld else []
-    return Spent(accounts), Found(len(accounts.charges), "; ".join(said), not withheld)
+    return Spent(accounts), Found(
+        len(accounts.charges), "; ".join(said), not withheld and not loose
+    )
+
+
+def _loose_pieces(opened: Opened, accounts: Accounts) -> int:
+    """Returns how many stored pieces no recorded call names, a torn end counted as one.
+
+    Raises:
+        IntegrityError: a piece is stored twice; the second one hides the first.
+    """
+    pack = PackReader(io.BytesIO(opened.files.optional(BODIES_FILE) or b""), BODIES_FILE)
+    if pack.doubled:
+        raise _mixed_up(f"each piece once in {BODIES_FILE}")
+    bodies = (body for e in accounts.exchanges() for body in (e.request, e.response))
+    named = {piece for body in bodies for piece in body.pieces}
+    return len(pack.names - named) + bool(pack.torn_bytes)
+
+
+def _interrupted(dossier: Dossier) -> bool:
+    """Whether a process may have died between a body and its line: a clean run has nothing of this."""
+    attempts = (a for t in dossier.run.trials.values() for a in t.attempts)
+    return dossier.run.resumed > 0 or any(
+        attempt.ended is None or attempt.ended.verdict_sha256 is None for attempt in attempts
+    )
 
 
 def attempts_of(dossier: Dossier) -> Iterator[tuple[Trial, AttemptRecord]]:

@@ -49,6 +49,7 @@ class PackReader:
         self._handle = handle
         self._where = where
         self._places: dict[bytes, tuple[int, int, int]] = {}
+        self._heads = 0
         self._end = self._scan()
 
     def _scan(self) -> int:
@@ -62,10 +63,34 @@ class PackReader:
             if following > size:
                 break
             self._places[name] = (at + _HEAD.size, stored, plain)
+            self._heads += 1
             if len(self._places) > MAX_PIECES:
                 raise self._broken("the pack", f"more than {MAX_PIECES} pieces")
             at = following
         return at
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The digests of all stored pieces."""
+        return frozenset(name.hex() for name in self._places)
+
+    @property
+    def doubled(self) -> int:
+        """How many pieces are stored under a name that another has too."""
+        return self._heads - len(self._places)
+
+    @property
+    def torn_bytes(self) -> int:
+        """How many bytes stand behind the last whole piece."""
+        return self._handle.seek(0, os.SEEK_END) - self._end
+
+    def piece(self, sha256: str) -> bytes:
+        """Returns the bytes of a stored piece.
+
+        Raises:
+            IntegrityError: there is none of that name, or it holds other bytes or more than its own.
+        """
+        return self._piece(bytes.fromhex(sha256))
 
     def get(self, body: Body) -> bytes:
         """Returns the bytes of a body.
@@ -98,8 +123,10 @@ class PackReader:
             data = machine.decompress(self._handle.read(stored), plain + 1)
         except zlib.error as error:
             raise self._broken(name.hex(), str(error)) from error
-        if hashlib.sha256(data).digest() != name:
+        if hashlib.sha256(data).digest() != name or len(data) != plain:
             raise self._broken(name.hex(), "other bytes")
+        if not machine.eof or machine.unused_data:
+            raise self._broken(name.hex(), "more than one whole piece")
         return data
 
     def _broken(self, name: str, found: str) -> IntegrityError:

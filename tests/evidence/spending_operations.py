@@ -90,6 +90,31 @@ def other_piece(files: Files, _: SigningKey) -> None:
     files[BODIES_FILE] = _HEAD.pack(sha256(b"{}").digest(), len(stored), 2) + stored
 
 
+def loose_piece(files: Files, _: SigningKey) -> None:
+    """A piece that no recorded call names."""
+    files[BODIES_FILE] += packed(b"a piece of nothing")
+
+
+def double_piece(files: Files, _: SigningKey) -> None:
+    """The first piece once more."""
+    _, stored, _ = _HEAD.unpack(files[BODIES_FILE][: _HEAD.size])
+    files[BODIES_FILE] += files[BODIES_FILE][: _HEAD.size + stored]
+
+
+def lengthen_piece(files: Files, _: SigningKey) -> None:
+    """Bytes behind the first piece's end, within its stored length."""
+    data = files[BODIES_FILE]
+    name, stored, plain = _HEAD.unpack(data[: _HEAD.size])
+    piece, rest = data[_HEAD.size : _HEAD.size + stored], data[_HEAD.size + stored :]
+    files[BODIES_FILE] = _HEAD.pack(name, stored + 4, plain) + piece + b"more" + rest
+
+
+def packed(piece: bytes) -> bytes:
+    """Returns a piece as the pack stores it."""
+    stored = zlib.compress(piece)
+    return _HEAD.pack(sha256(piece).digest(), len(stored), len(piece)) + stored
+
+
 SPENDING_OPERATIONS: dict[str, Callable[..., None]] = {
     f.__name__: f
     for f in (
@@ -100,6 +125,9 @@ SPENDING_OPERATIONS: dict[str, Callable[..., None]] = {
         bomb_body,
         repeat_pieces,
         other_piece,
+        loose_piece,
+        double_piece,
+        lengthen_piece,
     )
 }
 
