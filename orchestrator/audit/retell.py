@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from orchestrator.attest import layout
 from orchestrator.attest.program import program_sha256
+from orchestrator.audit.names import strange_names, told_names
 from orchestrator.audit.opening import Opened
 from orchestrator.audit.recheck import Found
 from orchestrator.core.canonical import sha256_hex
@@ -83,7 +84,7 @@ def check_handouts(opened: Opened, composed: Composition) -> Found:
             f"{name}: expected the bytes that the record gives, found others",
             hint=f"it was changed before sealing, or made by another memtrial than {opened.card.memtrial_version}",
         )
-    pages = [name for name in opened.files.names() if name.endswith(".html")]
-    told = [f"{len(pages)} HTML pages by digest alone"] if pages else []
+    strange = strange_names(opened.files.names(), composed)
+    told = [told_names(strange)] if strange else []
     told += [f"{', '.join(worded)} by digest alone, made by {made_by}"] if worded else []
     return Found(len(composed.plain) - len(worded), "; ".join(told), whole=not told)
