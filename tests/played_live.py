@@ -38,9 +38,8 @@ def record_live_run(folder: Path) -> LiveRun:
             folder / "results", plan, engine="played", workers=1, approve=approve, replayed=True
         )
         with gateway_of(plan, run.folder, ()) as gateway:
-            run.execute(
-                benches(plan, ChattingSandbox(), gateway), workers=1, progress=lambda _: None
-            )
+            made = benches(plan, ChattingSandbox(), gateway, record=run.folder / "gateway")
+            run.execute(made, workers=1, progress=lambda _: None)
         run.close()
         write_reports(run.folder)
     return LiveRun(run.folder, case)

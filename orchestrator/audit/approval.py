@@ -1,8 +1,8 @@
 """Checks, from a bundle alone, that a live run cites the approval that it began under, and kept to it.
 
-Reads plan, ledger, approval, roles and the gateway's record of a bundle. Whether those roles are the right
-ones is for the reader, who gets the key ids from outside; what the gate compared with files of its own
-machine (repository, installation, nonce book) cannot be had again from a bundle.
+Reads plan, ledger, approval, roles and the gateway's record of a bundle. The roles are the bundle's own:
+whose keys they are only the reader can say, who brings key ids from outside. What the gate compared with
+files of its own machine (repository, installation, nonce book) cannot be had again from a bundle.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from orchestrator.model.approval import (
     Upstream,
 )
 from orchestrator.model.gateway import LivePin
-from orchestrator.model.record import RunApproved
+from orchestrator.model.record import RunApproved, RunResumed
 from orchestrator.model.usage import Usage
 from orchestrator.pipeline.dossier import Dossier
 from orchestrator.trust.envelope import Opened as Signed
@@ -48,13 +48,24 @@ class _Allowed:
     approval: AnyApproval
     max_usd_micros: int
     upstreams: tuple[Upstream, ...]
+    threshold: int
 
 
-def check_approval(opened: Opened, dossier: Dossier, accounts: Accounts | None) -> Found:
+def check_approval(
+    opened: Opened,
+    dossier: Dossier,
+    accounts: Accounts | None,
+    approvers: frozenset[str] = frozenset(),
+) -> Found:
     """Says whether the run needed an approval, has one, and kept to it.
 
+    Args:
+        opened, dossier, accounts: the bundle, its record, and what its gateway wrote.
+        approvers: key ids of those who may approve, from outside the bundle.
+
     Raises:
-        Negative: missing, not the one that the ledger names, not signed, of another plan, or not kept to.
+        Negative: missing, not the one that the ledger names, not signed, by others, of another plan, or not
+            kept to.
     """
     data = opened.files.optional(layout.APPROVAL)
     pin = dossier.plan.gateway
@@ -64,9 +75,11 @@ def check_approval(opened: Opened, dossier: Dossier, accounts: Accounts | None) 
             f"expected {layout.APPROVAL} for a live plan of phase {dossier.plan.phase}, found none",
             hint="a paid run without an approval is not to be relied on",
         )
+    entry = _entry_of(dossier)
     if data is None:
+        if entry is not None:
+            raise _differs("a ledger that names no approval where there is none", "one that does")
         return Found(0, "no live model: none is needed")
-    entry = dossier.run.approved
     if entry is None or entry.approval_sha256 != sha256_hex(data):
         raise _differs("the approval that the ledger names", sha256_hex(data)[:16])
     if not isinstance(pin, LivePin):
@@ -78,13 +91,36 @@ def check_approval(opened: Opened, dossier: Dossier, accounts: Accounts | None) 
     ):
         if expected != found:
             raise _differs(f"{what} {expected}", str(found))
+    _check_approvers(signed, allowed, approvers)
     calls = _check_record(allowed, dossier, accounts)
     approval = allowed.approval
     signers = ", ".join(keyid[:16] for keyid in signed.signers)
-    return Found(
-        len(signed.signers),
-        f"{entry.standing}: {approval.approval_id} by {signers}, at most {allowed.max_usd_micros} micro-USD; {calls} calls within it",
-    )
+    told = f"{entry.standing}: {approval.approval_id} by {signers}, at most {allowed.max_usd_micros} micro-USD; {calls} calls within it"
+    if not approvers:
+        told += "; no --approver given: whose keys these are is the bundle's own word"
+    return Found(len(signed.signers), told, whole=bool(approvers))
+
+
+def _entry_of(dossier: Dossier) -> RunApproved | None:
+    """Returns what the ledger says of the approval: once, behind its first line, or not at all."""
+    places = [e.seq for e in dossier.content.entries if isinstance(e.body, RunApproved)]
+    if places not in ([], [1]):
+        raise _differs(
+            "one line about it, the second of the ledger",
+            f"it in lines {', '.join(str(seq + 1) for seq in places)}",
+        )
+    return dossier.run.approved
+
+
+def _check_approvers(signed: Signed, allowed: _Allowed, approvers: frozenset[str]) -> None:
+    """Counts only those signers whose keys the reader knows, where any were given."""
+    known = set(signed.signers) & approvers
+    if approvers and len(known) < allowed.threshold:
+        raise Negative(
+            "approval-not-by-approvers",
+            f"{layout.APPROVAL}: expected {allowed.threshold} signatures by keys given with --approver, found {len(known)} among {', '.join(signed.signers)}",
+            hint="others approved this run: ask whoever published those key ids",
+        )
 
 
 def _read(opened: Opened, dossier: Dossier, data: bytes) -> tuple[_Allowed, Signed]:
@@ -99,24 +135,26 @@ def _read(opened: Opened, dossier: Dossier, data: bytes) -> tuple[_Allowed, Sign
         kind = LOCAL_TYPE if local else APPROVAL_TYPE
         signed = open_signed(data, role, payload_type=kind, where=layout.APPROVAL)
         read_signed(signed.payload, where=layout.APPROVAL)
-        return _parsed(signed.payload, sha256_hex(roles_data), local=local), signed
+        allowed = _parsed(signed.payload, sha256_hex(roles_data), role.threshold, local=local)
     except (ApprovalRefused, DocumentError) as error:
         raise Negative(error.reference, error.message, hint=error.hint) from error
+    return allowed, signed
 
 
-def _parsed(payload: bytes, roles_sha256: str, *, local: bool) -> _Allowed:
+def _parsed(payload: bytes, roles_sha256: str, threshold: int, *, local: bool) -> _Allowed:
     if local:
         own = LocalApproval.parse_canonical(payload, where=layout.APPROVAL)
         if own.root_sha256 != roles_sha256:
             raise _differs("the roles that the approval names", roles_sha256[:16])
-        return _Allowed(own, own.max_usd_micros, own.upstreams)
+        return _Allowed(own, own.max_usd_micros, own.upstreams, threshold)
     try:
         governed = GOVERNED.validate_json(payload)
     except ValidationError as error:
         raise _differs("an approval of this phase", "another document") from error
     if governed.canonical() != payload:
         raise _differs("canonical bytes", "others")
-    return _Allowed(governed, governed.caps.max_cost_usd_micros, (governed.runner.upstream,))
+    upstreams = (governed.runner.upstream,)
+    return _Allowed(governed, governed.caps.max_cost_usd_micros, upstreams, threshold)
 
 
 Triples = Iterator[tuple[str, object, object]]
@@ -162,6 +200,8 @@ def _check_record(allowed: _Allowed, dossier: Dossier, accounts: Accounts | None
         inside = window.not_before_s <= at_s < window.expires_s
         if isinstance(line.body, RunApproved) and not inside:
             raise _not_kept(f"a run that began in {_span(allowed)}", line.at)
+        if isinstance(line.body, RunResumed) and not inside:
+            raise _not_kept(f"a run that was taken up again in {_span(allowed)}", line.at)
     if not isinstance(allowed.approval, LocalApproval):
         _check_counts(allowed.approval.caps, dossier, accounts)
     if accounts is None:

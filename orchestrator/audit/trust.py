@@ -22,6 +22,7 @@ class Trust:
 
     `sigstore_identity` is whose certificates bundles of the public instance must bear: identity, issuer.
     `allow_withheld`: the verifier knows that this copy leaves files out. Its list of them bears no signature.
+    `approvers` are key ids of those who may approve a live run.
     """
 
     now: str
@@ -30,6 +31,7 @@ class Trust:
     remembered: tuple[tuple[str, bytes], ...] = ()
     allow_withheld: bool = False
     sigstore_identity: tuple[str, str] | None = None
+    approvers: frozenset[str] = frozenset()
 
     @property
     def authenticates(self) -> bool:

@@ -237,7 +237,11 @@ def _inner(opened: Opened, trust: Trust, book: _Book) -> Dossier | None:
     book.check("injections", spent, lambda s: _injections(opened, dossier, s))
     both = _Composed(opened, dossier, spent) if dossier is not None and spent is not None else None
     book.check("statements", both, lambda c: recheck.check_statements(opened, c.value))
-    book.check("approval", both, lambda c: check_approval(opened, c.dossier, c.accounts))
+    book.check(
+        "approval",
+        both,
+        lambda c: check_approval(opened, c.dossier, c.accounts, trust.approvers),
+    )
     book.check("report", both, lambda c: retell.check_report(opened, c.dossier, c.accounts))
     book.check("handouts", both, lambda c: retell.check_handouts(opened, c.value))
     book.check("claims", dossier, lambda _: recheck.check_claims(opened))

@@ -56,6 +56,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="this is a public copy that leaves files out: verify the rest, and say so",
     )
     parser.add_argument(
+        "--approver",
+        action="append",
+        default=[],
+        metavar="SHA256",
+        help="key id of someone who may approve a live run, from outside the bundle (repeatable)",
+    )
+    parser.add_argument(
         "--sigstore-identity",
         nargs=2,
         metavar=("IDENTITY", "ISSUER"),
@@ -72,12 +79,14 @@ def trust_from(arguments: argparse.Namespace) -> Trust:
     from orchestrator.model.bundle import TrustedKeys
 
     keyid = arguments.keyid.lower() if arguments.keyid is not None else None
-    if keyid is not None and not re.fullmatch(r"[0-9a-f]{64}", keyid):
-        raise UsageError(
-            "keyid-malformed",
-            f"expected 64 hexadecimal digits as --keyid, found {arguments.keyid!r}",
-            hint="copy the whole key id: `openssl pkey -pubin -in KEY -outform DER | sha256sum`",
-        )
+    approvers = [keyid.lower() for keyid in arguments.approver]
+    for option, given in (("--keyid", keyid), *(("--approver", found) for found in approvers)):
+        if given is not None and not re.fullmatch(r"[0-9a-f]{64}", given):
+            raise UsageError(
+                "keyid-malformed",
+                f"expected 64 hexadecimal digits as {option}, found {given!r}",
+                hint="copy the whole key id: `openssl pkey -pubin -in KEY -outform DER | sha256sum`",
+            )
     keys = None
     if arguments.root is not None:
         keys = TrustedKeys.parse(_read(arguments.root), where=arguments.root.name)
@@ -91,6 +100,7 @@ def trust_from(arguments: argparse.Namespace) -> Trust:
         sigstore_identity=tuple(arguments.sigstore_identity)
         if arguments.sigstore_identity
         else None,
+        approvers=frozenset(approvers),
     )
 
 

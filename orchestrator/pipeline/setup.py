@@ -293,8 +293,7 @@ def resume_run(
     Args:
         folder: of the run.
         watch: shows the progress.
-        workers: trials at a time; 0 chooses.
-        full: check every record and blob again.
+        workers, full: trials at a time, 0 chooses; check every record and blob again.
         supervisor: its socket, for a run of phase smoke or official.
 
     Raises:
@@ -309,6 +308,8 @@ def resume_run(
     workers = ready_to_run(client, plan, left, watch.say, workers=workers)
     sandbox = DockerSandbox(client, installation_id(cache_root()), runtime=plan.runtime)
     with stoppable(sandbox, watch) as stopper:
+        # Images and engine may have taken longer than the approval's window lasted.
+        check_resumable(plan, folder)
         supervised = supervised_again(plan, folder, supervisor)
         if supervised is not None:
             unwritten = unwritten_of(folder, supervised.approve(folder.name).entry)

@@ -65,6 +65,9 @@ def test_verify_tells_authentic_unauthenticated_and_refused_apart(results, tiny)
 
 def test_verify_names_what_it_cannot_use(results, tmp_path):
     assert memtrial(results, "verify", "latest", "--keyid", "abc").returncode == 2
+    told = memtrial(results, "verify", "latest", "--approver", "0" * 64, "--approver", "abc")
+    assert told.returncode == 2
+    assert "as --approver, found 'abc'" in told.stderr
     assert memtrial(results, "verify", "no-such-run").returncode == 2
     assert memtrial(results, "verify", "latest", "--checkpoint", "/nowhere").returncode == 2
     keys = tmp_path / "keys.json"

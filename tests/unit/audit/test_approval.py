@@ -11,17 +11,18 @@ import pytest
 
 from orchestrator.attest import layout
 from orchestrator.audit.approval import check_approval
+from orchestrator.audit.recheck import Found
 from orchestrator.audit.trust import Trust
 from orchestrator.audit.verify import verify_bundle
 from orchestrator.audit.view import FolderView
 from orchestrator.core.canonical import sha256_hex
-from orchestrator.core.clock import utc_seconds
+from orchestrator.core.clock import utc_seconds, utc_text_of
 from orchestrator.core.errors import Negative
 from orchestrator.core.keys import SigningKey
 from orchestrator.gateway.accounts import Accounts, read_accounts
 from orchestrator.model.approval import APPROVAL_TYPE, Upstream, Window
 from orchestrator.model.exchange import UpstreamTry
-from orchestrator.model.record import RunApproved
+from orchestrator.model.record import LedgerEntry, RunApproved, RunResumed
 from orchestrator.pipeline.dossier import Dossier, read_dossier
 from orchestrator.pipeline.seal import Signer
 from tests.played_live import LiveRun, record_live_run
@@ -73,9 +74,18 @@ class Told:
             self.accounts, traffic=tuple((d, change(body)) for d, body in self.accounts.traffic)
         )
 
-    def judge(self) -> str:
+    def record(self, change: Callable[[list[LedgerEntry]], None]) -> None:
+        """Changes the ledger's entries."""
+        entries = list(self.dossier.content.entries)
+        change(entries)
+        numbered = [e.model_copy(update={"seq": n}) for n, e in enumerate(entries)]
+        self.dossier = replace(
+            self.dossier, content=replace(self.dossier.content, entries=numbered)
+        )
+
+    def judge(self, *approvers: str) -> Found:
         opened: Any = SimpleNamespace(files=SimpleNamespace(optional=self.files.get))
-        return check_approval(opened, self.dossier, self.accounts).detail
+        return check_approval(opened, self.dossier, self.accounts, frozenset(approvers))
 
 
 @pytest.fixture
@@ -83,9 +93,9 @@ def told(live) -> Told:
     return Told(live)
 
 
-def refused(told: Told) -> str:
+def refused(told: Told, *approvers: str) -> str:
     with pytest.raises(Negative) as error:
-        told.judge()
+        told.judge(*approvers)
     return error.value.message
 
 
@@ -96,9 +106,59 @@ def test_a_run_that_kept_to_its_approval_is_so_judged_in_its_sealed_bundle(live)
     found = verify_bundle(FolderView(live.folder), trust, name="live")
     assert found.failed == ()
     (check,) = [c for c in found.checks if c.name == "approval"]
-    assert (check.status, check.count) == ("ok", 1)
+    assert (check.status, check.count) == ("partly", 1)
     assert "directional: local-" in check.detail
-    assert "calls within it" in check.detail
+    assert "calls within it; no --approver given" in check.detail
+    known = replace(trust, approvers=frozenset({live.case.home.key().public.keyid}))
+    found = verify_bundle(FolderView(live.folder), known, name="live")
+    assert [c.status for c in found.checks if c.name == "approval"] == ["ok"]
+
+
+def test_only_approvers_whom_the_reader_knows_count(told, live):
+    operator = live.case.home.key().public.keyid
+    assert told.judge(operator, "0" * 64).whole
+    assert not told.judge().whole
+    assert "1 signatures by keys given with --approver, found 0" in refused(told, "0" * 64)
+
+
+@pytest.mark.parametrize("place", [0, 2, -1])
+def test_an_approval_that_the_ledger_names_elsewhere_than_at_its_beginning_is_refused(told, place):
+    def move(entries: list[LedgerEntry]) -> None:
+        entry = entries.pop(1)
+        entries.insert(len(entries) if place == -1 else place, entry)
+
+    told.record(move)
+    assert "the second of the ledger" in refused(told)
+
+
+def test_a_second_approval_is_refused(told):
+    told.record(lambda entries: entries.append(entries[1]))
+    assert "the second of the ledger" in refused(told)
+
+
+def test_a_ledger_that_names_an_approval_which_is_not_there_is_refused(told):
+    del told.files[layout.APPROVAL]
+    plan = told.dossier.plan.model_copy(update={"gateway": None})
+    told.dossier = replace(told.dossier, plan=plan)
+    assert "names no approval where there is none" in refused(told)
+
+
+def test_a_run_that_was_taken_up_again_outside_the_window_is_refused(told, live):
+    window = live.case.approval.window
+
+    def resume(at_s: int) -> Callable[[list[LedgerEntry]], None]:
+        body = RunResumed(torn_tail_bytes=0)
+        return lambda entries: entries.append(
+            entries[-1].model_copy(update={"at": utc_text_of(at_s), "body": body})
+        )
+
+    for at_s in (window.not_before_s - 1, window.expires_s):
+        told = Told(live)
+        told.record(resume(at_s))
+        assert "a run that was taken up again in the window" in refused(told)
+    told = Told(live)
+    told.record(resume(window.expires_s - 1))
+    told.judge()
 
 
 @pytest.mark.parametrize(
