@@ -1,10 +1,10 @@
 """Proof that third-party memory products run offline, each in its own pinned image, and meet the contract.
 
-    .venv/bin/python -m bench.products [CONDITION ...]
+    .venv/bin/python -m bench.products [CONDITION ...] [--workers N] [--each N]
 
-Makes the images, runs the contract kit over each arm with a product (tests/docker/test_memory_products.py), then one
+Makes the images, runs the contract kit over each arm with a product (tests/docker/test_memory_products.py), and one
 task with every such arm and the follower agent, end to end. Writes a dated JSON below results/proofs, again after each
-arm. Exit 1 if an arm fails a test or a trial does not come to its end. Times are of this machine and bear no claim.
+part. Exit 1 if an arm fails a test or a trial does not come to its end. Times are of this machine and bear no claim.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -50,7 +51,7 @@ def made(condition: Condition, say: Any) -> dict[str, Any]:
     }
 
 
-def kit(condition: str) -> dict[str, Any]:
+def kit(condition: str, each: int) -> dict[str, Any]:
     """Runs the contract kit and the product's own promises over one arm."""
     name = "".join(word.capitalize() for word in condition.removesuffix("_e2e").split("_"))
     began = time.monotonic()
@@ -59,7 +60,7 @@ def kit(condition: str) -> dict[str, Any]:
         words = f"Test{name.replace('Langmem', 'LangMem')} or {condition}"
         if condition.startswith("mem0"):
             words += f" or (known_to_one_scope and {condition.split('_')[1]})"
-        command = [sys.executable, "-m", "pytest", "-q", "-n0", TESTS, "-k", words]
+        command = [sys.executable, "-m", "pytest", "-q", f"-n{each}", TESTS, "-k", words]
         subprocess.run([*command, f"--junitxml={out}"], check=False)
         cases = list(ElementTree.parse(out).iter("testcase"))
     failed = {
@@ -93,7 +94,10 @@ def main() -> int:
     """Makes, tries, runs, writes."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("conditions", nargs="*")
-    chosen = parser.parse_args().conditions
+    parser.add_argument("--workers", type=int, default=2, help="how many arms are tried at a time")
+    parser.add_argument("--each", type=int, default=0, help="how many tests of an arm at a time")
+    options = parser.parse_args()
+    chosen = options.conditions
     registry = load_conditions(fixtures_root()).conditions
     arms = [c for c in registry if c.product and (not chosen or c.id in chosen)]
     stamp, progress = run_stamp(), Progress()
@@ -106,11 +110,13 @@ def main() -> int:
 
     for arm in arms:
         proof["arms"][arm.id] = made(arm, progress.say)
-    proof["task"], proof["trials"] = TASK, end_to_end([arm.id for arm in arms], progress)
-    write()
-    for arm in arms:
-        proof["arms"][arm.id]["kit"] = kit(arm.id)
+    with ThreadPoolExecutor(max_workers=options.workers) as pool:
+        tried = {pool.submit(kit, arm.id, options.each): arm.id for arm in arms}
+        proof["task"], proof["trials"] = TASK, end_to_end([arm.id for arm in arms], progress)
         write()
+        for done in as_completed(tried):
+            proof["arms"][tried[done]]["kit"] = done.result()
+            write()
     wrong = [
         f"{arm.id}: {name}: {why}"
         for arm in arms

@@ -72,10 +72,7 @@ class Watchdog:
         return values[0]
 
     def _fault(self, error: BaseException) -> MemtrialError:
-        # A fault is always put into plain words: whose class it is, nobody can say.
-        if isinstance(error, AdapterFault) or not self._ours:
-            return fault_of(error)
-        if isinstance(error, MemtrialError):
+        if self._ours and isinstance(error, MemtrialError) and not isinstance(error, AdapterFault):
             return error
         return fault_of(error)
 

@@ -26,7 +26,7 @@ pytestmark = [
     pytest.mark.usefixtures("nothing_left"),
 ]
 
-WIDE = Limits(step_s=150.0, settle_s=60)
+WIDE = Limits(step_s=150.0, settle_s=600)
 
 
 HISTORY = History(

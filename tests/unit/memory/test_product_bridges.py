@@ -56,6 +56,7 @@ def lived(room, sessions=None):
         room.parrot.ingest({"session": s.model_dump(mode="json"), "now": s.started_at})
         for s in (sessions or histories.ordinary())
     ]
+    room.parrot.settle({"deadline_s": 5})
     return room.parrot, reports
 
 
@@ -92,6 +93,16 @@ def test_answers_name_the_stored_text_and_the_degraded_modes(room):
     assert len(ranked.items) == 2
     assert all(texts[item.memory_id] == item.text for item in ranked.items)
     assert ranked.degraded == ("repeats", *room.bridge.STAND_IN)
+
+
+def test_nothing_is_told_before_the_queue_is_drained(room):
+    room.parrot.open({"gateway": None, "budget": None, "seed": 1})
+    session = histories.single()[0].model_dump(mode="json")
+    room.parrot.ingest({"session": session, "now": "x"})
+    assert not room.parrot.started
+    assert room.parrot.dump({})["memories"] == []
+    room.parrot.settle({"deadline_s": 5})
+    assert len(room.parrot.dump({})["memories"]) == 1
 
 
 def test_after_the_freeze_nothing_is_told(room):
