@@ -80,8 +80,9 @@ def test_a_changed_lock_or_recipe_changes_the_pin_of_its_arms_alone(tmp_path, mo
 
 
 def test_a_product_without_a_program_is_refused():
-    arm: dict[str, object] = {"id": "mine", "role": "diagnostic", "summary": "s", "adapter": "raw_fts", "product": "mem0"}  # fmt: skip
-    arm["budget"] = {"unit": "o200k_base", "max_tokens": 10}
+    budget = {"unit": "o200k_base", "max_tokens": 10}
+    named = {"id": "mine", "role": "diagnostic", "summary": "s", "adapter": "raw_fts"}
+    arm = {**named, "budget": budget, "product": "mem0"}
     data = json.dumps({"schema_version": 1, "conditions": [arm]}).encode()
     with pytest.raises(DocumentError, match="product is given only with the program"):
         AddedConditions.parse(data, where="mine.json")
