@@ -255,7 +255,10 @@ class Frozen:
         for session in sessions:
             self.ask(self.adapter.ingest, session)
             clock.reach(session.events[-1].at)
-        self.ask(self.adapter.settle, self._limits.settle_s)
+        limits = self._limits
+        self._watchdog.call(
+            lambda: self.adapter.settle(limits.settle_s), limits.settle_s + limits.step_s
+        )
         self.ask(lambda _: self.adapter.freeze(), None)
 
     def dump(self) -> StoreDump:
@@ -267,7 +270,9 @@ class Frozen:
         return self.dump().digest_sha256(), sha256_hex(archive_of(self._place.workdir))
 
     def end(self) -> None:
-        """Closes the system."""
+        """Closes the system, from another thread if one hangs: a program is ended by that."""
+        if self._watchdog.hung:
+            self._watchdog = Watchdog()
         try:
             self.ask(lambda _: self.adapter.close(), None)
         finally:

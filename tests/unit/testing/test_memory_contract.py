@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import time
+from typing import ClassVar
+
 import pytest
 
 from orchestrator.memory.life import Limits
 from orchestrator.memory.raw_fts import RawFtsAdapter
 from orchestrator.memory.shelf import make
 from orchestrator.memory.supplies import Supplies
-from orchestrator.model.lifecycle import GoldFacts, GoldNote
+from orchestrator.model.lifecycle import ExtractionReport, GoldFacts, GoldNote
 from orchestrator.protocols import MemoryAdapter
 from orchestrator.testing.memory import MemoryContract
 from tests.unit.memory.lives import COUNTER
@@ -114,3 +117,41 @@ def test_a_planted_fault_is_caught_by_the_test_that_is_meant_for_it(kind, test, 
 
 def test_there_are_fifteen_planted_faults_and_more():
     assert len({kind for kind, _, _ in FAULTS}) >= 15
+
+
+class Patient(planted.Sound):
+    """Takes longer to settle than a step may, and not longer than settling may; notes its close."""
+
+    closed: ClassVar[list[str]] = []
+    takes_s: ClassVar[float] = 2.5
+
+    def settle(self, deadline_s: int) -> ExtractionReport:
+        time.sleep(self.takes_s)
+        return super().settle(deadline_s)
+
+    def close(self) -> None:
+        self.closed.append("closed")
+        super().close()
+
+
+class OfPatient(MemoryContract):
+    """The kit over it, run by hand below."""
+
+    __test__ = False
+    limits = Limits(step_s=2.0, settle_s=20)
+
+    def make_adapter(self) -> Patient:
+        return Patient()
+
+
+def test_settling_has_its_own_deadline_wherever_the_kit_settles():
+    OfPatient().test_asking_changes_no_answer()
+
+
+def test_what_hangs_in_the_kit_is_closed_all_the_same(monkeypatch):
+    monkeypatch.setattr(Patient, "takes_s", 6.0)
+    monkeypatch.setattr(OfPatient, "limits", Limits(step_s=2.0, settle_s=1))
+    Patient.closed.clear()
+    with pytest.raises(Exception, match="expected an answer within"):
+        OfPatient().test_asking_changes_no_answer()
+    assert Patient.closed == ["closed"]
