@@ -155,6 +155,20 @@ def test_a_call_that_no_tool_takes_is_refused_and_is_no_answer(empty, name, argu
     assert (empty.log().calls, empty.log().refused) == ((), 1)
 
 
+@pytest.mark.parametrize(
+    "query",
+    ["\x00", "\ud800", '"*"', "NEAR(a b) OR (", "é" * 300_000, "a " * 200_000, "' ; --", "m" * 5],
+)
+@pytest.mark.parametrize("name", sorted(tools.ARGUMENT_OF))
+def test_a_hostile_question_is_answered_or_refused_and_the_server_goes_on(reference, name, query):
+    params = {"name": name, "arguments": {tools.ARGUMENT_OF[name]: query}}
+    line = json.dumps({"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": params})
+    answer = json.loads(reference.answer(line.encode()) or b"{}")
+    assert ("result" in answer) != ("error" in answer)
+    assert "result" in asked(reference, "ping")
+    assert len(reference.log().canonical()) < 1_000_000
+
+
 def test_calls_are_bounded(empty, monkeypatch):
     monkeypatch.setattr(tools, "MAX_CALLS", 1)
     searched(empty, "once")
