@@ -16,7 +16,7 @@ from orchestrator.sandbox.adapter import EngineClient
 from orchestrator.sandbox.agents import read_agent_recipe, with_agent
 from orchestrator.sandbox.images import ensure_loaded, pin
 from orchestrator.sandbox.layers import ImageSpec
-from orchestrator.sources.athand import NotAtHand
+from orchestrator.sources.closed import NotAtHand
 from orchestrator.sources.loader import LoadedTask
 
 Say = Callable[[str], None]

@@ -58,7 +58,7 @@ from orchestrator.sandbox.layers import ImageSpec
 from orchestrator.sandbox.reaper import objects_line, reap
 from orchestrator.sandbox.runtimes import require_runtime
 from orchestrator.sandbox.toolchain import LANGUAGES
-from orchestrator.sources.athand import only_from_cache
+from orchestrator.sources.closed import closed
 from orchestrator.sources.loader import (
     LoadedTask,
     list_tasks,
@@ -131,7 +131,7 @@ def look_at_plan(request: PlanRequest, say: Say) -> tuple[Plan, tuple[str, ...]]
     """
     choose(request, fixtures=fixtures_root(), images=images_root())
     images = PlanImages(None, say, official=request.phase == "official")
-    with only_from_cache():
+    with closed():
         plan = _planned(request, images, say)
     return plan, tuple(images.unknown)
 

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from orchestrator.core.errors import EnvironmentMissing
-from orchestrator.sources.athand import may_fetch
+from orchestrator.sources.closed import check_open
 
 TIMEOUT_S = 900
 
@@ -31,7 +31,7 @@ def run_client(
     Raises:
         EnvironmentMissing: the client is not there, failed, or took too long; or nothing may be fetched.
     """
-    may_fetch(f"what {' '.join(argv[:2])} would bring")
+    check_open(f"what {' '.join(argv[:2])} would bring")
     if shutil.which(argv[0]) is None:
         raise EnvironmentMissing(
             "client-missing", f"expected {argv[0]} on the PATH, found none", hint=hint

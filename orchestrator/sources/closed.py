@@ -1,6 +1,7 @@
 """Closes the way to package indexes and upstreams for a while: what is not in the cache is missing then.
 
-The gate measures what a run is made from without a network. Holds for the thread that asked for it.
+The gate measures what a run is made from without a network, and a dry run fetches nothing. Holds for the
+thread that asked for it.
 """
 
 from __future__ import annotations
@@ -12,6 +13,10 @@ from contextvars import ContextVar
 from orchestrator.core.errors import EnvironmentMissing
 
 _CLOSED: ContextVar[bool] = ContextVar("closed", default=False)
+
+
+class NotAtHand(EnvironmentMissing):
+    """The cache lacks something, and nothing may be fetched."""
 
 
 @contextmanager
@@ -28,11 +33,11 @@ def check_open(what: str) -> None:
     """Refuses a download while the way is closed.
 
     Raises:
-        EnvironmentMissing: it is; nothing was asked of any network.
+        NotAtHand: it is; nothing was asked of any network.
     """
     if _CLOSED.get():
-        raise EnvironmentMissing(
+        raise NotAtHand(
             "not-in-cache",
             f"{what}: expected it in the cache, for this is done without a network, found none",
-            hint="copy downloads/ and layers/ of a filled cache into this user's (~/.cache/memtrial)",
+            hint="fill the cache with `memtrial images`, or copy downloads/ and layers/ of a filled one into this user's (~/.cache/memtrial)",
         )

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from orchestrator.core.errors import EnvironmentMissing, IntegrityError
-from orchestrator.sources.athand import may_fetch
 from orchestrator.sources.cache import cached, keep
 from orchestrator.sources.closed import check_open
 
@@ -56,7 +55,6 @@ def _download(pin: PinnedFile) -> tuple[str, str, bytes]:
     import requests
     from pypi_simple import NoSuchProjectError
 
-    may_fetch(f"{pin.project} *{pin.suffix}")
     try:
         with _client() as index:
             page = _patiently(lambda: index.get_project_page(pin.project, timeout=TIMEOUT_S))

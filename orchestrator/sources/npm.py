@@ -13,7 +13,6 @@ from pathlib import Path
 from orchestrator.core.errors import IntegrityError
 from orchestrator.sources.cache import cached, keep
 from orchestrator.sources.clients import run_client
-from orchestrator.sources.closed import check_open
 
 # One call of the client fetches so many tarballs: a start of the client costs more than a tarball.
 AT_ONCE = 40
@@ -51,7 +50,6 @@ def _pack(pins: Sequence[NpmPin], cache: Path) -> None:
     with tempfile.TemporaryDirectory(prefix="memtrial-npm-") as name:
         folder = Path(name)
         specs = [f"{pin.name}@{pin.version}" for pin in pins]
-        check_open("packages of npm")
         run_client(
             ["npm", "pack", *specs, "--ignore-scripts", "--silent", "--pack-destination", name],
             folder=folder,

@@ -23,7 +23,6 @@ from orchestrator.sources.archive import (
     MAX_TOTAL_BYTES,
     drop_escaping_links,
 )
-from orchestrator.sources.athand import may_fetch
 from orchestrator.sources.cache import FOLDER
 from orchestrator.sources.closed import check_open
 
@@ -112,7 +111,6 @@ def _changed(where: str, commit: str, found: str) -> IntegrityError:
 
 
 def _fetch(source: GitSource) -> bytes:
-    may_fetch(f"commit {source.upstream_commit} of {source.url}")
     check_open(f"source {source.id}")
     with tempfile.TemporaryDirectory(prefix="memtrial-upstream-") as name:
         client = _scratch(Path(name))
