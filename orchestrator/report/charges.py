@@ -81,7 +81,7 @@ def explain_trial(row: TrialRow, trace: MemoryTrace | None) -> str:
 
     Args:
         row: of the report.
-        trace: of the trial; None for an arm without memory or a trial without a grade.
+        trace: of the trial; None for an arm without memory or with tools, or a trial without a grade.
     """
     lines = [f"{row.trial}: {row.status.replace('_', ' ')}", f"  task: {printable(row.why)}"]
     if row.charge is not None:
@@ -90,7 +90,8 @@ def explain_trial(row: TrialRow, trace: MemoryTrace | None) -> str:
     if row.memory_status is not None:
         lines.append(f"  memory contract: {row.memory_status.replace('_', ' ')}")
     if trace is None:
-        return "\n".join([*lines, "  no memory: this arm has none, or the trial was not graded"])
+        none = "this arm has none or gives it as tools, which nothing follows yet, or the trial was not graded"
+        return "\n".join([*lines, f"  no memory: {none}"])
     if trace.failure is not None:
         broken = trace.failure
         lines.append(f"  broken at {broken.step.value}: {broken.rule}: {printable(broken.detail)}")

@@ -65,3 +65,7 @@ def test_a_charge_is_one_sentence(lost, oracle, says):
 
 def test_a_trial_without_memory_says_so():
     assert "this arm has none" in explain_trial(row(None), None)
+
+
+def test_a_trial_whose_agent_asks_tools_is_not_said_to_have_no_memory():
+    assert "or gives it as tools" in explain_trial(row(None), None)
