@@ -48,7 +48,7 @@ class Found:
 def read_record(opened: Opened) -> tuple[Dossier, Found]:
     """Reads plan and ledger and replays the record against its rules."""
     dossier = read_dossier(opened.files.read(layout.PLAN), opened.files.read(layout.LEDGER))
-    back = check_order(dossier.content.entries, dossier.plan)
+    order = check_order(dossier.content.entries, dossier.plan)
     last = dossier.content.entries[-1].at
     if dossier.run_id != opened.card.run_id:
         raise IntegrityError(
@@ -62,8 +62,8 @@ def read_record(opened: Opened) -> tuple[Dossier, Found]:
             f"expected a seal after the last record of {last}, found one of {opened.card.sealed_at}",
             hint="the sealing machine's clock went back: its times cannot be relied on",
         )
-    remark = f"the clock went back {back} times" if back else "hash chain whole, entries in order"
-    return dossier, Found(len(dossier.content.entries), remark)
+    remark = order.told() or "hash chain whole, entries in order"
+    return dossier, Found(len(dossier.content.entries), remark, order.ended)
 
 
 def check_checkpoints(opened: Opened, dossier: Dossier) -> Found:

@@ -30,9 +30,10 @@ PHASES: tuple[Phase, ...] = ("pass_to_pass", "fail_to_pass")
 
 @dataclass(frozen=True, slots=True)
 class Regraded:
-    """How many verdicts were recomputed, and which trials could not be for want of a blob."""
+    """How many verdicts were recomputed, how many of misconduct, and which were not for want of a blob."""
 
     verdicts: int
+    condemned: int
     withheld: tuple[str, ...]
 
 
@@ -41,21 +42,22 @@ def regrade_all(dossier: Dossier, blobs: BlobReader) -> Regraded:
 
     Raises:
         Negative: a verdict, an outcome or a normalised report differs from the recorded one.
-        IntegrityError: a trial's documents do not belong together.
+        IntegrityError: a trial's documents do not belong together, or two verifications drew one seal.
     """
-    verdicts, withheld = 0, []
+    verdicts, condemned_, withheld = 0, 0, []
     tasks = _Tasks(dossier.plan, blobs)
+    drawn: set[str] = set()
     for trial in dossier.plan.trials:
         attempt = dossier.run.trial(trial.key).graded
         if attempt is None:
             continue
         try:
-            _regrade(dossier, trial, attempt, tasks)
+            condemned_ += _regrade(dossier, trial, attempt, tasks, drawn).misconduct
         except BlobWithheld:
             withheld.append(trial.key)
         else:
             verdicts += 1
-    return Regraded(verdicts, tuple(withheld))
+    return Regraded(verdicts, condemned_, tuple(withheld))
 
 
 class _Tasks:
@@ -82,8 +84,10 @@ class _Tasks:
         return self._views[task_id]
 
 
-def _regrade(dossier: Dossier, trial: Trial, attempt: AttemptRecord, tasks: _Tasks) -> None:
-    """Recomputes verdict and outcome of one attempt from its evidence."""
+def _regrade(
+    dossier: Dossier, trial: Trial, attempt: AttemptRecord, tasks: _Tasks, drawn: set[str]
+) -> Verdict:
+    """Recomputes verdict and outcome of one attempt from its evidence; `drawn` are the seals of all before."""
     plan, blobs = dossier.plan, tasks.blobs
     _check_prepared(plan, trial, stage_document(blobs, attempt, Stage.PREPARE, Prepared))
     injection = stage_document(blobs, attempt, Stage.INJECT, Injection)
@@ -94,6 +98,7 @@ def _regrade(dossier: Dossier, trial: Trial, attempt: AttemptRecord, tasks: _Tas
         verdict = _condemned_again(plan, trial, attempt, tasks, recorded)
     else:
         _check_sealed(dossier.plan_sha256, trial, attempt, blobs)
+        _check_drawn(trial, attempt, blobs, drawn)
         verdict = _graded_again(plan, trial, attempt, tasks, injection)
     if verdict != recorded:
         wrong = [n for n, value in verdict if value != getattr(recorded, n)]
@@ -112,6 +117,20 @@ def _regrade(dossier: Dossier, trial: Trial, attempt: AttemptRecord, tasks: _Tas
             f"{trial.key}: expected outcome {outcome.value}, found another",
             hint="the outcome does not follow from how the agent ended: do not rely on this run",
         )
+    return verdict
+
+
+def _check_drawn(trial: Trial, attempt: AttemptRecord, blobs: BlobReader, drawn: set[str]) -> None:
+    """Each verification draws a seal of its own: one that is seen twice was lent to another trial."""
+    for phase in PHASES:
+        name = f"{phase.replace('_', '-')}-seal"
+        data = blobs.get(artifact(attempt, Stage.GRADE, name))
+        nonce = Seal.parse_canonical(data, where=f"{trial.key} {name}").nonce
+        if nonce in drawn:
+            raise _mixed_up(
+                trial.key, f"a seal of its own for {phase}, drawn for no other run of tests"
+            )
+        drawn.add(nonce)
 
 
 def _graded_again(

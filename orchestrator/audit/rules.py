@@ -1,30 +1,72 @@
-"""The order that a ledger's entries must have: what the pipeline can have written, and nothing else. Pure."""
+"""The order that a ledger's entries must have: the pipeline's own state machine, and nothing else. Pure.
+
+Looks at entries and plan alone; whether an end follows from an attempt's documents is for `audit.ends`.
+"""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 from orchestrator.core.errors import IntegrityError
+from orchestrator.core.words import counted
 from orchestrator.ledger.history import AttemptRecord, RunRecord, TrialRecord
+from orchestrator.model.gateway import LivePin
 from orchestrator.model.lifecycle import follows
-from orchestrator.model.outcome import Outcome
+from orchestrator.model.outcome import RETRIED, Outcome
 from orchestrator.model.plan import Plan
 from orchestrator.model.record import (
     AttemptEnded,
     AttemptStarted,
+    Body,
     LedgerEntry,
     MemoryStep,
+    RunApproved,
     RunEnded,
+    RunResumed,
     RunStarted,
     Stage,
     StageDone,
 )
 
+CONDEMNED = "misconduct"
+"""The artifact that the grade of a condemned attempt has and no other."""
+
+DIED = "orchestrator-died"
 _STAGES = tuple(Stage)
+_ENDS_AT: dict[Outcome, frozenset[Stage | None]] = {
+    Outcome.INADMISSIBLE: frozenset({Stage.PREPARE, Stage.ISOLATE, Stage.ACT, Stage.SCREEN}),
+    Outcome.BUDGET: frozenset({None, Stage.ACT}),
+}
+"""After which stage an attempt without a verdict may end so; other outcomes may end one anywhere."""
 
 
-def check_order(entries: Iterable[LedgerEntry], plan: Plan) -> int:
-    """Replays the entries against the rules; returns how many times the clock went back.
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What a sound order leaves to be told. `ended`: the last process recorded its end."""
+
+    clock_back: int
+    ended: bool
+    unscored: tuple[tuple[Outcome, int], ...]
+    after_act: int
+
+    def told(self) -> str:
+        """Returns it in words."""
+        said = [f"the clock went back {self.clock_back} times"] if self.clock_back else []
+        if self.unscored:
+            kinds = ", ".join(f"{count} {outcome.value}" for outcome, count in self.unscored)
+            attempts = counted(sum(count for _, count in self.unscored), "attempt")
+            said.append(
+                f"{attempts} without a verdict ({kinds}), {self.after_act} after the agent had acted: why is the record's own word"
+            )
+        if not self.ended:
+            said.append("no end of the run is recorded: what came last may be missing")
+        return "; ".join(said)
+
+
+def check_order(entries: Iterable[LedgerEntry], plan: Plan) -> Order:
+    """Replays the entries against the rules.
 
     Raises:
         IntegrityError: an entry stands where the pipeline cannot have written it.
@@ -35,22 +77,42 @@ def check_order(entries: Iterable[LedgerEntry], plan: Plan) -> int:
         state.take(entry)
         back += entry.at < last
         last = entry.at
-    return back
+    return Order(back, state.ended, tuple(sorted(state.unscored.items())), state.after_act)
 
 
 class _State:
-    """What has been recorded so far."""
+    """What has been recorded so far, and what the present process has done."""
 
     def __init__(self, plan: Plan) -> None:
+        self._plan = plan
         self._keys = {trial.key for trial in plan.trials}
         self._run = RunRecord()
+        self._tries: Counter[str] = Counter()
+        self._touched: set[str] = set()
+        self._dead: list[str] = []
+        self.ended = False
+        self.unscored: Counter[Outcome] = Counter()
+        self.after_act = 0
 
     def take(self, entry: LedgerEntry) -> None:
         """Checks one entry and adds it."""
         body = entry.body
         if isinstance(body, RunStarted) != (entry.seq == 0):
             raise _refuse(entry, "the run's start as the first entry and nowhere else")
-        if isinstance(body, AttemptStarted):
+        if isinstance(body, RunResumed):
+            self._resume()
+        elif self.ended:
+            raise _refuse(entry, "a resumption after the end of a process")
+        elif self._dead:
+            self._close(entry, body)
+        else:
+            self._step(entry, body)
+
+    def _step(self, entry: LedgerEntry, body: Body) -> None:
+        if isinstance(body, RunApproved):
+            if entry.seq != 1 or not isinstance(self._plan.gateway, LivePin):
+                raise _refuse(entry, "an approval of a live plan, as the second entry")
+        elif isinstance(body, AttemptStarted):
             self._start(entry, body)
         elif isinstance(body, MemoryStep):
             self._memory(entry, body)
@@ -59,9 +121,32 @@ class _State:
         elif isinstance(body, AttemptEnded):
             self._end(entry, body)
         elif isinstance(body, RunEnded):
-            done = sum(1 for trial in self._run.trials.values() if trial.final)
-            if (body.trials, body.completed) != (len(self._keys), done):
-                raise _refuse(entry, f"{done} of {len(self._keys)} trials ended for good")
+            self._run_ended(entry, body)
+
+    def _resume(self) -> None:
+        """A new process: the policy holds anew, and what died before its harvest is closed at once."""
+        self.ended = False
+        self._tries.clear()
+        self._touched.clear()
+        self._dead = []
+        for key, trial in self._run.trials.items():
+            attempt = trial.open_attempt
+            if attempt is None:
+                continue
+            if attempt.goes_on:
+                self._tries[key] = 1
+            else:
+                self._dead.append(key)
+
+    def _close(self, entry: LedgerEntry, body: Body) -> None:
+        key = self._dead[0]
+        if not (
+            isinstance(body, AttemptEnded)
+            and (body.trial, body.outcome, body.error_reference) == (key, Outcome.CANCELLED, DIED)
+        ):
+            raise _refuse(entry, f"the end of the attempt of {key} that died with its process")
+        self._finish(self._open(entry, body.trial, body.attempt), body)
+        del self._dead[0]
 
     def _start(self, entry: LedgerEntry, body: AttemptStarted) -> None:
         if body.trial not in self._keys:
@@ -73,15 +158,23 @@ class _State:
             or body.attempt != len(trial.attempts) + 1
         ):
             raise _refuse(entry, "the next attempt of a trial that has not ended for good")
+        tries, allowed = self._tries[body.trial], self._plan.retry.max_attempts
+        before = trial.attempts[-1].ended if tries else None
+        if tries >= allowed or (before is not None and before.outcome not in RETRIED):
+            raise _refuse(
+                entry,
+                f"at most {allowed} attempts in a process, each after one that the plan tries again",
+            )
+        self._tries[body.trial] += 1
+        self._touched.add(body.trial)
         trial.attempts.append(AttemptRecord(body.attempt))
 
     def _stage(self, entry: LedgerEntry, body: StageDone) -> None:
         attempt = self._open(entry, body.trial, body.attempt)
-        following = _STAGES[: len(attempt.stages) + 1][-1]
-        # Misconduct that is seen after the injection is graded at once; `_end` knows that case.
-        early = body.stage is Stage.GRADE and Stage.INJECT in attempt.stages
-        if body.stage in attempt.stages or not (body.stage is following or early):
+        if body.stage is not _STAGES[: len(attempt.stages) + 1][-1] or body.stage in attempt.stages:
             raise _refuse(entry, "the stages in order, each once")
+        if body.stage is Stage.SEAL and _is_condemned(attempt):
+            raise _refuse(entry, "no seal over an attempt that was condemned")
         attempt.stages[body.stage] = body
 
     def _memory(self, entry: LedgerEntry, body: MemoryStep) -> None:
@@ -95,18 +188,65 @@ class _State:
     def _end(self, entry: LedgerEntry, body: AttemptEnded) -> None:
         attempt = self._open(entry, body.trial, body.attempt)
         graded = attempt.stages.get(Stage.GRADE)
-        whole = len(attempt.stages) == len(_STAGES) or body.outcome is Outcome.MISCONDUCT
-        if body.verdict_sha256 is not None and not (
-            whole and graded and graded.document_sha256 == body.verdict_sha256
-        ):
+        if graded is not None:
+            self._end_graded(entry, body, attempt, graded)
+        elif body.verdict_sha256 is not None:
             raise _refuse(entry, "a verdict only from a grade after every stage")
+        else:
+            self._end_unscored(entry, body, attempt)
+        self._finish(attempt, body)
+
+    def _end_graded(
+        self, entry: LedgerEntry, body: AttemptEnded, attempt: AttemptRecord, graded: StageDone
+    ) -> None:
+        condemned = _is_condemned(attempt)
+        if graded.document_sha256 != body.verdict_sha256:
+            raise _refuse(entry, "the recorded grade as the end of an attempt that was graded")
+        if condemned != (body.outcome is Outcome.MISCONDUCT):
+            raise _refuse(entry, "misconduct exactly where the grade is one of misconduct")
+        if not condemned and Stage.SEAL not in attempt.stages:
+            raise _refuse(entry, "a verdict only from a grade after every stage")
+        if (body.error, body.error_reference, body.evidence) != (None, None, None):
+            raise _refuse(entry, "no error at the end of an attempt with a verdict")
+
+    def _end_unscored(self, entry: LedgerEntry, body: AttemptEnded, attempt: AttemptRecord) -> None:
+        last = next(reversed(attempt.stages), None)
+        if last not in _ENDS_AT.get(body.outcome, {last}):
+            after = f"after {last.value}" if last else "before any stage"
+            raise _refuse(entry, f"no end as {body.outcome.value} {after}")
+        if body.outcome is Outcome.BUDGET and self._plan.gateway is None:
+            raise _refuse(entry, "no cap of a plan that asks no model")
+        if body.error is None or body.error_reference in {None, DIED}:
+            raise _refuse(entry, "the reason of an attempt that ended without a verdict")
+        if (body.outcome is Outcome.INADMISSIBLE) and body.evidence is None:
+            raise _refuse(entry, "the evidence of an attempt that is inadmissible")
+
+    def _finish(self, attempt: AttemptRecord, body: AttemptEnded) -> None:
         attempt.ended = body
+        if body.verdict_sha256 is None:
+            self.unscored[body.outcome] += 1
+            self.after_act += Stage.ACT in attempt.stages
+
+    def _run_ended(self, entry: LedgerEntry, body: RunEnded) -> None:
+        trials = self._run.trials
+        if any(trials[key].open_attempt for key in self._touched):
+            raise _refuse(entry, "every attempt of this process at its end")
+        done = sum(1 for trial in trials.values() if trial.final)
+        if (body.trials, body.completed) != (len(self._keys), done):
+            raise _refuse(entry, f"{done} of {len(self._keys)} trials ended for good")
+        self.ended = True
 
     def _open(self, entry: LedgerEntry, trial: str, number: int) -> AttemptRecord:
         attempt = self._run.trial(trial).open_attempt
         if attempt is None or attempt.number != number:
             raise _refuse(entry, "an attempt that is under way")
+        self._touched.add(trial)
         return attempt
+
+
+def _is_condemned(attempt: AttemptRecord) -> bool:
+    graded = attempt.stages.get(Stage.GRADE)
+    return graded is not None and any(item.name == CONDEMNED for item in graded.artifacts)
 
 
 def _refuse(entry: LedgerEntry, expected: str) -> IntegrityError:

@@ -21,6 +21,7 @@ from orchestrator.audit.replan import TAKEN_AS_GIVEN, rebuild
 from orchestrator.audit.reprove import check_injections
 from orchestrator.audit.respend import Spent, check_spending
 from orchestrator.audit.sigstore import check_sigstore
+from orchestrator.audit.stages import check_stages
 from orchestrator.audit.trust import Trust
 from orchestrator.audit.view import BundleView
 from orchestrator.core.errors import IntegrityError, MemtrialError, Negative
@@ -37,6 +38,7 @@ _INNER = (
     "inclusion proofs",
     "blobs",
     "plan",
+    "stages",
     "verdicts",
     "memory",
     "spending",
@@ -231,6 +233,7 @@ def _inner(opened: Opened, trust: Trust, book: _Book) -> Dossier | None:
     book.check("inclusion proofs", dossier, lambda d: recheck.check_proofs(opened, d))
     book.check("blobs", dossier, lambda d: recheck.check_blobs(opened, d))
     book.check("plan", dossier, lambda d: _plan(opened, d))
+    book.check("stages", dossier, lambda d: check_stages(opened, d))
     book.check("verdicts", dossier, lambda d: _verdicts(opened, d))
     book.check("memory", dossier, lambda d: check_memory(opened, d))
     spent = _spending(opened, dossier, book)
@@ -285,6 +288,9 @@ def _verdicts(opened: Opened, dossier: Dossier) -> Found:
     regraded = regrade_all(dossier, opened.files)
     left = len(dossier.plan.trials) - regraded.verdicts - len(regraded.withheld)
     parts = [f"{left} trials have none"] if left else []
+    raw = regraded.verdicts - regraded.condemned
+    if regraded.condemned:
+        parts += [f"{raw} from raw reports, {regraded.condemned} condemned by their screening"]
     parts += [f"{len(regraded.withheld)} withheld"] if regraded.withheld else []
     return Found(
         regraded.verdicts, "; ".join(parts) or "each from its raw reports", not regraded.withheld

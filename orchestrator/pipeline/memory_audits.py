@@ -15,6 +15,7 @@ from orchestrator.model.record import Stage
 from orchestrator.model.trace import TRACE, MemoryTrace
 from orchestrator.model.verdict import Verdict
 from orchestrator.pipeline.dossier import Dossier, stage_document
+from orchestrator.pipeline.tracing import is_traced
 from orchestrator.scoring.contract import Audited, audit_of
 
 
@@ -36,12 +37,14 @@ def recorded_trace(attempt: AttemptRecord, blobs: BlobReader) -> MemoryTrace | N
 def audits_of(dossier: Dossier, blobs: BlobReader) -> dict[int, AnyAudit | None]:
     """Composes the audit of every graded trial of an arm with memory, by the trial's place in the plan.
 
-    An audit that needs a withheld blob is None.
+    An audit that needs a withheld blob is None, and so is one whose trace is not recorded: which arms have
+    memory is for the plan to say.
     """
     audits: dict[int, AnyAudit | None] = {}
     for trial in dossier.plan.trials:
         attempt = dossier.run.trial(trial.key).graded
-        if attempt is None or artifact_of(attempt, Stage.GRADE, TRACE) is None:
+        traced = is_traced(dossier.plan.condition(trial.condition_id))
+        if attempt is None or not traced:
             continue
         try:
             audits[trial.seq] = _audit(dossier, trial, attempt, blobs)

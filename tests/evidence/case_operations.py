@@ -17,6 +17,7 @@ from orchestrator.core.merkle import MerkleTree, leaf_hash
 from orchestrator.core.notes import Checkpoint, parse_checkpoint, sign_checkpoint
 from orchestrator.ledger.blobs import BlobStore, blob_paths
 from orchestrator.model.plan import AgentPin, Retry, TaskPin, setting_of
+from tests.evidence.insider_operations import INSIDER_CHANGES
 from tests.evidence.spending_operations import (
     SPENDING_OPERATIONS,
     SPENDING_RECORD_CHANGES,
@@ -355,7 +356,7 @@ RECORD_CHANGES: dict[str, Callable[[Entries, BlobStore], None]] = {
         skip_act,
         late_record,
     )
-} | SPENDING_RECORD_CHANGES
+} | {**SPENDING_RECORD_CHANGES, **INSIDER_CHANGES}
 
 
 def _limits(plan: dict[str, Any]) -> None:

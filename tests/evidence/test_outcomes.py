@@ -14,13 +14,15 @@ from orchestrator.attest import layout
 from orchestrator.audit.trust import Trust
 from orchestrator.audit.verify import verify_bundle
 from orchestrator.audit.view import FolderView
-from orchestrator.core.errors import EnvironmentMissing, Inadmissible, Misconduct
+from orchestrator.core.errors import EnvironmentMissing
 from orchestrator.core.keys import SigningKey
+from orchestrator.model.isolation import Inventory, ProcessSeen
 from orchestrator.pipeline.seal import Signer
 from tests.evidence.conftest import NOW
 from tests.evidence.tamper import rewrite_record
 from tests.recorded import (
     EIGHT,
+    Play,
     PlayedSandbox,
     files_of,
     make_plan,
@@ -36,25 +38,29 @@ def lost() -> EnvironmentMissing:
     return EnvironmentMissing("engine-lost", "expected an engine, found none", hint="start it")
 
 
+SHOWN = b"found memtrial-mark-" + b"0" * 32 + b"\n"
+
+
+def crowded(inventory: Inventory) -> Inventory:
+    stray = ProcessSeen(command=("sleep", "9"), descriptors=())
+    return inventory.model_copy(update={"processes": (*inventory.processes, stray)})
+
+
 @pytest.fixture(scope="module")
 def troubled(tmp_path_factory):
-    """Eight trials: misconduct in act and in harvest, a leak, one retried and one given up, three sound."""
+    """Eight trials: two show a foreign canary, one has a stray process, one is retried, one given up, three sound."""
     plan = make_plan(EIGHT)
     keys = [trial.key for trial in plan.trials]
-    seen = Misconduct(
-        "probed", "the agent looked for hidden tests", hint="none", evidence=("line",)
-    )
-    leak = Inadmissible(
-        "leak-before-act", "the answer was in sight", hint="none", evidence=("line",)
-    )
     faults: dict[tuple[str, str], list[Exception]] = {
-        (keys[0], "act"): [seen],
-        (keys[1], "harvest"): [seen],
-        (keys[2], "act"): [leak],
         (keys[3], "act"): [lost()],
         (keys[4], "act"): [lost() for _ in range(10)],
     }
-    folder = record_run(tmp_path_factory.mktemp("troubled"), EIGHT, PlayedSandbox(faults))
+    plays = {
+        keys[0]: Play(says=SHOWN),
+        keys[1]: Play(says=SHOWN),
+        keys[2]: Play(stock=crowded),
+    }
+    folder = record_run(tmp_path_factory.mktemp("troubled"), EIGHT, PlayedSandbox(faults, plays))
     key = SigningKey.generate()
     seal(folder, Signer(key, "operator"))
     return folder, key
@@ -69,7 +75,15 @@ def test_a_run_with_every_kind_of_trouble_verifies_as_what_it_is(troubled):
     answer = verify(folder, key)
     assert answer.exit_code == 0, answer.failed
     verdicts = next(check for check in answer.checks if check.name == "verdicts")
-    assert (verdicts.count, verdicts.detail) == (6, "2 trials have none")
+    assert (verdicts.count, verdicts.detail) == (
+        6,
+        "2 trials have none; 4 from raw reports, 2 condemned by their screening",
+    )
+    ledger = next(check for check in answer.checks if check.name == "ledger")
+    assert (
+        "5 attempts without a verdict (1 inadmissible, 4 infra_error), 0 after the agent had acted"
+        in ledger.detail
+    )
 
 
 def _copy(troubled, tmp_path):
@@ -146,7 +160,10 @@ def test_a_leak_cannot_be_struck_from_the_record_of_a_graded_trial(troubled, tmp
 
     rewrite_record(folder, change, troubled[1])
     answer = verify(folder, troubled[1])
-    assert [check.reference for check in answer.failed] == ["documents-mixed-up"]
+    assert [(c.name, c.reference) for c in answer.failed] == [
+        ("stages", "stages-mixed-up"),
+        ("verdicts", "documents-mixed-up"),
+    ]
 
 
 REBUILD = """

@@ -1,0 +1,160 @@
+"""What came of an attempt, checked against its sources: agent, change, screening, transcript. Pure over blobs.
+
+What only the containers could tell (exit codes, the harvested tree, sizes of changed files, what was left out)
+is the record's own word and is bound to nothing else than itself.
+"""
+
+from __future__ import annotations
+
+from orchestrator.agents.transcripts.reading import (
+    MAX_TRANSCRIPT_BYTES,
+    metrics_of,
+    transcript_of,
+)
+from orchestrator.audit.attempts import Attempted
+from orchestrator.core.canonical import sha256_hex
+from orchestrator.core.gitdiff import PathChange, read_changes
+from orchestrator.core.patchtext import added_lines
+from orchestrator.model.gateway import Traffic
+from orchestrator.model.isolation import Screening
+from orchestrator.model.memory import Injection
+from orchestrator.model.record import Stage
+from orchestrator.model.transcript import Transcript
+from orchestrator.model.verdict import Acted, Change, Harvest
+from orchestrator.pipeline.breaches import was_capped
+from orchestrator.pipeline.isolation import is_lasting, screened_places
+from orchestrator.sandbox.leaks.literals import oracle_literals
+from orchestrator.sandbox.leaks.scanner import Scanner
+from orchestrator.scoring.patch import MAX_CHANGES
+
+
+def check_acted(seen: Attempted) -> None:
+    """How the agent ended, against its output, the limits and the gateway's record.
+
+    Raises:
+        MemtrialError: it ended as no agent of this plan can.
+    """
+    if not seen.has(Stage.ACT):
+        return
+    acted = seen.document(Stage.ACT, Acted)
+    output = seen.artifact(Stage.ACT, "output")
+    seen.require("agent", seen.trial.agent, acted.agent)
+    seen.require("output", sha256_hex(output), acted.output_sha256)
+    seen.require("bytes of output", len(output), acted.output_bytes)
+    limit = seen.plan.task(seen.trial.task_id).limits.output_bytes
+    seen.require(
+        "output cut off at its limit", acted.output_truncated and len(output) != limit, False
+    )
+    cut = {"output_limit": True, "exited": False, "time_limit": False}.get(acted.ended)
+    if cut is not None:
+        seen.require("output_truncated", cut, acted.output_truncated)
+    told = acted.exit_code is not None
+    if acted.ended != "model_budget":
+        seen.require("an exit code of an agent that exited", acted.ended == "exited", told)
+    data = seen.found(Stage.ACT, "traffic")
+    traffic = Traffic.parse_canonical(data, where="traffic") if data is not None else None
+    seen.require("a cap that ended it", was_capped(traffic), acted.ended == "model_budget")
+    pin = seen.plan.agent(seen.trial.agent)
+    if pin.model is not None:
+        events = pin.command.events if pin.command else None
+        again = transcript_of(pin.name, output, acted.exit_code, events=events).canonical()
+        seen.require(
+            "transcript", sha256_hex(again), sha256_hex(seen.artifact(Stage.ACT, "transcript"))
+        )
+
+
+def check_harvest(seen: Attempted) -> None:
+    """The harvested change, against the diff itself.
+
+    Raises:
+        MemtrialError: digests, counts or changed paths are not those of the diff.
+    """
+    if not seen.has(Stage.HARVEST):
+        return
+    harvest = seen.document(Stage.HARVEST, Harvest)
+    diff = seen.artifact(Stage.HARVEST, "diff")
+    pin = seen.plan.task(seen.trial.task_id)
+    seen.require("pinned tree", pin.tree, harvest.pinned_tree)
+    seen.require("diff", sha256_hex(diff), harvest.diff_sha256)
+    seen.require("bytes of diff", len(diff), harvest.diff_bytes)
+    if harvest.diff_truncated:
+        seen.require("bytes of a diff that was cut off", pin.limits.diff_bytes, len(diff))
+        return
+    if len(diff) > pin.limits.diff_bytes:
+        raise seen.differs(f"a diff of at most {pin.limits.diff_bytes} bytes", f"{len(diff)}")
+    seen.require("a tree of its own for a change", bool(diff), harvest.tree != pin.tree)
+    try:
+        read = {change.path: change for change in read_changes(diff)}
+    except ValueError as error:
+        raise seen.differs("a diff that git writes", str(error)) from error
+    said = {change.path: change for change in harvest.changes}
+    paths = [change.path for change in harvest.changes]
+    seen.require("changed paths in order, each once", sorted(set(paths)), paths)
+    if len(paths) < MAX_CHANGES:
+        seen.require("changed paths", sorted(read), paths)
+    for path, change in said.items():
+        if path not in read:
+            raise seen.differs("paths of the diff", path)
+        _check_change(seen, read[path], change)
+
+
+def _check_change(seen: Attempted, read: PathChange, said: Change) -> None:
+    expected = (read.status, read.old_mode, read.new_mode)
+    found = (said.status, said.old_mode, said.new_mode)
+    seen.require(f"change of {said.path}", expected, found)
+    if read.blob is not None or read.new_mode is None:
+        seen.require(f"blob of {said.path}", read.blob, said.blob)
+    is_link = read.new_mode == "120000"
+    if not is_link or read.link_target is not None:
+        seen.require(f"target of {said.path}", read.link_target, said.link_target)
+
+
+def check_screening(seen: Attempted) -> None:
+    """The search after harvest: hidden text is searched for again in what the attempt produced.
+
+    Raises:
+        MemtrialError: places, number of literals or findings are less than a search gives.
+    """
+    if not seen.has(Stage.SCREEN):
+        return
+    screening = seen.document(Stage.SCREEN, Screening)
+    task_id = seen.trial.task_id
+    literals = oracle_literals(seen.tasks.key(task_id), seen.tasks.rehearsal(task_id))
+    hidden = tuple(dict.fromkeys(literal for literal in literals if is_lasting(literal)))
+    places = screened_places(
+        output=seen.artifact(Stage.ACT, "output"),
+        diff=seen.artifact(Stage.HARVEST, "diff"),
+        harvest=seen.document(Stage.HARVEST, Harvest).canonical(),
+    )
+    seen.require("places", tuple(places), screening.places)
+    # Canary and host paths come on top.
+    if screening.literals <= len(hidden):
+        raise seen.differs(
+            f"more than {len(hidden)} literals searched for", f"{screening.literals}"
+        )
+    told = {(f.literal_sha256, f.place) for f in screening.findings}
+    scanner = seen.tasks.scanner(task_id, lambda: Scanner(hidden))
+    for place, data in places.items():
+        for hit in scanner.scan(data, place).hits:
+            if (hit.literal.sha256, place) not in told and not screening.partial:
+                raise seen.differs(f"the finding of {hit.literal.sha256[:16]} in {place}", "none")
+
+
+def check_metrics(seen: Attempted) -> None:
+    """How the agent read and used its memory, counted again from its transcript.
+
+    Raises:
+        MemtrialError: the recorded figures are others.
+    """
+    recorded = seen.found(Stage.GRADE, "reader-metrics") if seen.has(Stage.GRADE) else None
+    if recorded is None:
+        return
+    data = seen.artifact(Stage.ACT, "transcript")
+    added = b"\n".join(added_lines(seen.artifact(Stage.HARVEST, "diff")))
+    again = metrics_of(
+        Transcript.parse(data, where="transcript", max_bytes=MAX_TRANSCRIPT_BYTES),
+        relevant=seen.tasks.key(seen.trial.task_id).card.relevant_files,
+        injected=[i.item_id for i in seen.document(Stage.INJECT, Injection).included],
+        added=added.decode("utf-8", "replace"),
+    )
+    seen.require("reader metrics", sha256_hex(again.canonical()), sha256_hex(recorded))

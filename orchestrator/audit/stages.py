@@ -1,0 +1,52 @@
+"""The check of a bundle's attempts: every document against its sources, every end against the documents.
+
+Covers all attempts, also those without a verdict: what was thrown away is looked at as closely as what counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from orchestrator.audit.artifacts import check_artifacts, check_isolation
+from orchestrator.audit.attempts import Attempted, attempted
+from orchestrator.audit.ends import check_end
+from orchestrator.audit.opening import Opened
+from orchestrator.audit.products import (
+    check_acted,
+    check_harvest,
+    check_metrics,
+    check_screening,
+)
+from orchestrator.audit.recheck import Found
+from orchestrator.audit.relive import check_injection, check_life
+from orchestrator.ledger.blobs import BlobWithheld
+from orchestrator.pipeline.dossier import Dossier
+
+CHECKS: tuple[Callable[[Attempted], None], ...] = (
+    check_end,
+    check_artifacts,
+    check_life,
+    check_injection,
+    check_isolation,
+    check_acted,
+    check_harvest,
+    check_screening,
+    check_metrics,
+)
+
+
+def check_stages(opened: Opened, dossier: Dossier) -> Found:
+    """Checks every attempt.
+
+    Raises:
+        IntegrityError: a document, an artifact or an end does not follow from what it was made of.
+    """
+    attempts = withheld = 0
+    for seen in attempted(dossier, opened.files):
+        attempts += 1
+        for check in CHECKS:
+            try:
+                check(seen)
+            except BlobWithheld:
+                withheld += 1
+    return Found(attempts, f"{withheld} parts withheld" if withheld else "", not withheld)
