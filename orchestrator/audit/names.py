@@ -27,6 +27,7 @@ _KNOWN = frozenset(
         layout.REPORT_TEXT,
         layout.KEY,
         layout.SBOM,
+        layout.MATERIALS,
         layout.CLAIMS,
         SPEND_FILE,
         TRAFFIC_FILE,

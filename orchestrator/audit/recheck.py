@@ -9,19 +9,18 @@ from dataclasses import dataclass
 
 from orchestrator.attest import layout
 from orchestrator.attest.dsse import open_envelope
-from orchestrator.attest.sbom import plan_images
 from orchestrator.audit.opening import Opened
 from orchestrator.audit.rules import check_order
 from orchestrator.audit.trust import Trust, check_remembered
 from orchestrator.core.clock import utc_seconds
-from orchestrator.core.errors import DocumentError, IntegrityError, MemtrialError, Negative
+from orchestrator.core.errors import IntegrityError, MemtrialError, Negative
 from orchestrator.core.keys import PublicKey
 from orchestrator.core.merkle import consistency_holds, inclusion_holds
 from orchestrator.core.notes import parse_checkpoint
-from orchestrator.core.strictjson import parse_json
 from orchestrator.gateway.accounts import Accounts
 from orchestrator.ledger.blobs import BlobWithheld, blob_paths
 from orchestrator.model.bundle import ConsistencyProof, TrialProofs
+from orchestrator.model.materials import Materials
 from orchestrator.model.record import AttemptEnded, StageDone
 from orchestrator.model.report import RunReport
 from orchestrator.model.task import Key
@@ -169,9 +168,19 @@ def check_blobs(opened: Opened, dossier: Dossier) -> Found:
     for sha256 in by_digest:
         opened.files.get(sha256)
     withheld = _check_referenced(opened, dossier)
-    loose = len(set(by_digest) - _referenced(dossier) - {opened.card.image_lock_sha256})
+    loose = len(set(by_digest) - _referenced(dossier) - _of_the_bill(opened))
     detail = f"{withheld} withheld" if withheld else "all that record and plan name are there"
     return Found(len(by_digest), detail + (f", {loose} unnamed" if loose else ""), not withheld)
+
+
+def _of_the_bill(opened: Opened) -> set[str | None]:
+    """Returns what the bill of materials is made from; its own check judges it."""
+    data = opened.files.optional(layout.MATERIALS)
+    named: set[str | None] = {opened.card.image_lock_sha256}
+    if data is not None:
+        materials = Materials.parse_canonical(data, where=layout.MATERIALS)
+        named |= {item.sha256 for item in materials.recipes}
+    return named
 
 
 def _referenced(dossier: Dossier) -> set[str]:
@@ -266,28 +275,3 @@ def check_claims(opened: Opened) -> Found:
     if opened.files.has(layout.CLAIMS):
         return Found(0, "claims are there; this version cannot recompute them", whole=False)
     return Found(0, "the run makes no claim; its statistics are the report's")
-
-
-def check_materials(opened: Opened, dossier: Dossier) -> Found:
-    """Checks that the bill of materials is CycloneDX and names every image of the plan."""
-    value = parse_json(opened.files.read(layout.SBOM), where=layout.SBOM)
-    parts = value if isinstance(value, dict) else {}
-    components = parts.get("components")
-    if not isinstance(components, list) or parts.get("bomFormat") != "CycloneDX":
-        raise DocumentError(
-            "sbom-malformed",
-            f"{layout.SBOM}: expected a CycloneDX document, found something else",
-            hint="get the bundle again from its source",
-        )
-    named = {
-        item.get("version")
-        for item in components
-        if isinstance(item, dict) and item.get("type") == "container"
-    }
-    if named != {f"sha256:{image_id}" for image_id in plan_images(dossier.plan).values()}:
-        raise IntegrityError(
-            "sbom-differs",
-            f"{layout.SBOM}: expected the images of the plan, found others",
-            hint="get the bundle again from its source",
-        )
-    return Found(len(components), "the environment is the signer's word")

@@ -13,6 +13,7 @@ from typing import Literal, TypeVar
 
 from orchestrator.audit import opening, recheck, retell
 from orchestrator.audit.approval import check_approval
+from orchestrator.audit.bill import check_materials
 from orchestrator.audit.contracts import check_memory
 from orchestrator.audit.opening import Opened
 from orchestrator.audit.recheck import Found
@@ -248,7 +249,7 @@ def _inner(opened: Opened, trust: Trust, book: _Book) -> Dossier | None:
     book.check("report", both, lambda c: retell.check_report(opened, c.dossier, c.accounts))
     book.check("handouts", both, lambda c: retell.check_handouts(opened, c.value))
     book.check("claims", dossier, lambda _: recheck.check_claims(opened))
-    book.check("bill of materials", dossier, lambda d: recheck.check_materials(opened, d))
+    book.check("bill of materials", dossier, lambda d: check_materials(opened, d))
     book.check("sigstore", both, lambda c: check_sigstore(opened, c.value, trust))
     return dossier
 

@@ -42,7 +42,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Checks and prints one line per distribution."""
-    from orchestrator.audit.dependencies import check_dependencies, parse_lock
+    from orchestrator.attest.piplock import parse_lock
+    from orchestrator.audit.dependencies import check_dependencies
     from orchestrator.core.places import clone_root
 
     root = clone_root()

@@ -8,6 +8,15 @@ from pydantic import Field
 
 from orchestrator.model.base import Closed, Document, ImageId, Sha256, Slug, Text
 
+# The image of a task's language; TypeScript runs where JavaScript does.
+IMAGE_OF = {
+    "python": "python",
+    "javascript": "javascript",
+    "typescript": "javascript",
+    "go": "go",
+    "rust": "rust",
+}
+
 
 class LockedPackage(Closed):
     """A distribution package of the base image."""

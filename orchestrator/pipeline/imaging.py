@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from orchestrator.core.files import write_atomic
 from orchestrator.core.gittree import FileEntry
 from orchestrator.core.places import cache_root, fixtures_root, images_root, local_lock_path
-from orchestrator.model.images import PackageLock
+from orchestrator.model.images import IMAGE_OF, PackageLock
 from orchestrator.model.plan import Plan
 from orchestrator.model.products import ProductRecipe
 from orchestrator.sandbox.adapter import EngineClient
@@ -39,15 +39,6 @@ from orchestrator.sources.steering import steering_files, telling_lines
 from orchestrator.sources.supplies import package_files
 
 Say = Callable[[str], None]
-
-# The image of a task's language; TypeScript runs where JavaScript does.
-IMAGE_OF = {
-    "python": "python",
-    "javascript": "javascript",
-    "typescript": "javascript",
-    "go": "go",
-    "rust": "rust",
-}
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,8 +16,10 @@ from typing import Protocol
 from orchestrator import __version__
 from orchestrator.attest import layout
 from orchestrator.attest.dsse import sign_payload
+from orchestrator.attest.parts import parts_of
 from orchestrator.attest.program import program_sha256
-from orchestrator.attest.sbom import installed_distributions, render_sbom
+from orchestrator.attest.sbom import render_sbom
+from orchestrator.attest.software import read_software
 from orchestrator.attest.statements import seal_statement
 from orchestrator.core.canonical import sha256_hex
 from orchestrator.core.clock import utc_now_text
@@ -29,7 +31,6 @@ from orchestrator.gateway.accounts import read_accounts
 from orchestrator.ledger.blobs import BlobReader, StagedBlobs
 from orchestrator.ledger.chain import exclusive
 from orchestrator.model.bundle import BundleCard, ConsistencyProof, SigstorePin
-from orchestrator.model.images import ImageLock
 from orchestrator.model.plan import Plan
 from orchestrator.model.report import RunReport
 from orchestrator.model.statement import KeyLabel, KeyPin
@@ -42,6 +43,7 @@ from orchestrator.pipeline.dossier import (
     plan_inputs,
     read_dossier,
 )
+from orchestrator.pipeline.materials import collect_materials
 from orchestrator.pipeline.memory_audits import audits_of
 from orchestrator.sandbox.agents import recipe_bytes
 from orchestrator.sources.loader import load_curated, load_task
@@ -131,8 +133,9 @@ def seal_run(
         composed = _compose(
             folder, dossier, card, blobs, pinned.keys, report=told.get(layout.REPORT)
         )
-        files = _files(composed, dossier, card, signer, inputs)
-        whole = {**told, **files, **proofs, **kept, **_audits(dossier, blobs)}
+        bill = _bill(dossier.plan, card, blobs, inputs)
+        files = _files(composed, dossier, card, signer)
+        whole = {**told, **files, **bill, **proofs, **kept, **_audits(dossier, blobs)}
         (folder / layout.SEAL).unlink(missing_ok=True)
         blobs.store()
         _clear(folder)
@@ -287,18 +290,24 @@ def _clear(folder: Path) -> None:
         path.unlink()
 
 
+def _bill(plan: Plan, card: BundleCard, blobs: StagedBlobs, inputs: Inputs) -> dict[str, bytes]:
+    """Returns the bill of materials and what it is made from."""
+    materials = collect_materials(plan, blobs, inputs.images)
+    software = read_software(plan, materials, card.image_lock_sha256, blobs.get)
+    return {
+        layout.MATERIALS: materials.canonical(),
+        layout.SBOM: render_sbom(card, parts_of(plan, software)),
+    }
+
+
 def _files(
-    composed: Composition, dossier: Dossier, card: BundleCard, signer: Signer, inputs: Inputs
+    composed: Composition, dossier: Dossier, card: BundleCard, signer: Signer
 ) -> dict[str, bytes]:
-    lock = (
-        ImageLock.parse(inputs.image_lock, where="images/lock.json") if inputs.image_lock else None
-    )
     files = {
         **composed.plain,
         layout.CARD: card.canonical(),
         layout.KEY: signer.key.public.pem(),
         layout.CHECKPOINT: sign_checkpoint(dossier.checkpoint(), signer.key),
-        layout.SBOM: render_sbom(dossier.plan, card, lock, installed_distributions()),
     }
     for name, payloads in composed.payloads.items():
         whole = [payload for payload in payloads if payload is not None]

@@ -17,6 +17,7 @@ from orchestrator.core.merkle import MerkleTree, leaf_hash
 from orchestrator.core.notes import Checkpoint, parse_checkpoint, sign_checkpoint
 from orchestrator.ledger.blobs import BlobStore, blob_paths
 from orchestrator.model.plan import AgentPin, Retry, TaskPin, setting_of
+from tests.evidence.bill_operations import BILL_OPERATIONS
 from tests.evidence.insider_operations import INSIDER_CHANGES
 from tests.evidence.spending_operations import (
     SPENDING_OPERATIONS,
@@ -227,6 +228,7 @@ OPERATIONS: dict[str, Callable[..., None]] = {
     "sort_lines": _lines(lambda lines: sorted(lines, key=lambda line: line[66:])),
     "drop_last_line": _lines(lambda lines: lines[:-1]),
     "drop_first_line": _lines(lambda lines: lines[1:]),
+    **BILL_OPERATIONS,
     **SPENDING_OPERATIONS,
 }
 

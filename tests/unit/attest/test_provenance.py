@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from orchestrator.attest.piplock import Pin, normalised, parse_lock
 from orchestrator.attest.provenance import verify_provenance
-from orchestrator.audit.dependencies import Pin, check_dependencies, normalised, parse_lock
+from orchestrator.audit.dependencies import check_dependencies
 from orchestrator.core.errors import DocumentError, MemtrialError
 
 CASE = Path(__file__).resolve().parents[2] / "cases" / "provenance"
