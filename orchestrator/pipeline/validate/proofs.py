@@ -15,6 +15,8 @@ from orchestrator.pipeline.validate.rehearse import Outcome, Stage
 
 MAX_SUITE_MS = 20_000
 MAX_SAID_CHARS = 300
+# Beyond this others had a part of the time; a validation itself keeps about one process for each core busy.
+MAX_LOAD_PER_CORE = 1.5
 # A line that breaks a source file of a language wherever it is put at the end of one.
 PROBES = {
     ".py": 'raise RuntimeError("probe")\n',
@@ -143,16 +145,17 @@ def guesses(stage: Stage, natural: Outcome, overeager: Outcome) -> Check:
     )
 
 
-def in_time(plays: Sequence[Outcome]) -> Check:
-    """V11: a warm run of the suite, container and all, keeps within its time."""
+def in_time(plays: Sequence[Outcome], load_per_core: float = 0.0) -> Check:
+    """V11: a warm run of the suite, container and all, keeps within its time.
+
+    It is wall time, so a machine with more to do than it has cores lengthens it: the evidence then says so.
+    """
     best_ms = min(play.container_ms for play in plays)
-    problems = (
-        []
-        if best_ms <= MAX_SUITE_MS
-        else [
-            f"expected at most {MAX_SUITE_MS / 1000:.0f} s, found {best_ms / 1000:.1f} s: choose fewer test_paths"
-        ]
-    )
+    advice = "choose fewer test_paths"
+    if load_per_core > MAX_LOAD_PER_CORE:
+        advice = f"the machine was busy (load {load_per_core:.1f} for each core), so validate again when it is not"
+    found = f"expected at most {MAX_SUITE_MS / 1000:.0f} s, found {best_ms / 1000:.1f} s"
+    problems = [] if best_ms <= MAX_SUITE_MS else [f"{found}: {advice}"]
     return check("v11-time", problems, f"{best_ms / 1000:.1f} s, best of {len(plays)}")
 
 

@@ -6,6 +6,7 @@ caller puts the report.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -140,7 +141,8 @@ def _proofs(stage: Stage, checkout: Checkout, say: Say, repeats: int) -> list[Ch
     say(f"validate {name}: reference, {repeats} times")
     plays: list[Outcome] = []
     checks.append(_tried("v5-reference", lambda: _reference(stage, repeats, plays)))
-    return [*checks, proofs.in_time([*idle, *plays])]
+    load_per_core = os.getloadavg()[1] / (os.cpu_count() or 1)
+    return [*checks, proofs.in_time([*idle, *plays], load_per_core)]
 
 
 def _reference(stage: Stage, repeats: int, plays: list[Outcome]) -> Check:

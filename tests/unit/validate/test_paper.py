@@ -304,6 +304,18 @@ def test_a_bad_outcome_fails_the_check_that_is_named_for_it(stage, what):
     assert len(found.evidence) > 10
 
 
+def test_a_slow_suite_on_a_busy_machine_is_told_to_wait_and_stays_refused(stage):
+    """Wall time grows with what else runs: fewer tests would be the wrong advice, and passing it a wrong verdict."""
+    plays = [outcome(stage, container_ms=25_500)] * 3
+    busy, quiet = proofs.in_time(plays, load_per_core=9.0), proofs.in_time(plays, 0.8)
+    assert not busy.ok
+    assert not quiet.ok
+    assert "load 9.0 for each core" in busy.evidence
+    assert "validate again" in busy.evidence
+    assert "choose fewer test_paths" in quiet.evidence
+    assert proofs.in_time([outcome(stage)], load_per_core=9.0).ok
+
+
 def test_what_a_compiler_says_of_hidden_tests_is_told_to_their_author(stage):
     good = outcome(stage)
     said = "./x_test.go:14: 0o octal literal requires go1.13\n"
