@@ -31,6 +31,10 @@ def read_claude(agent: str, output: bytes, exit_code: int | None) -> Transcript:
         if kind == "system" and event.get("subtype") == "init":
             version = as_text(event.get("claude_code_version")) or as_text(event.get("version"))
             model = as_text(event.get("model")) or None
+            for server in map(as_object, as_list(event.get("mcp_servers"))):
+                status = as_text(server.get("status"))
+                said = f"server {as_text(server.get('name'))}: {status}"
+                collected.add("note", said, failed=status != "connected")
         elif kind == "assistant":
             message = as_object(event.get("message"))
             # One answer of the model may come in several events, which share its id.

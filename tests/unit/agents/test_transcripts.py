@@ -165,3 +165,10 @@ def test_the_exchange_format_keeps_calls_with_their_outputs():
     (step,) = document["steps"]
     assert step["tool_calls"][0]["tool_call_id"] == "i1"
     assert step["observation"]["results"][0]["source_call_id"] == "i1"
+
+
+@pytest.mark.parametrize(("status", "failed"), [("connected", False), ("pending", True)])
+def test_what_claude_code_says_of_its_tool_servers_is_kept(status, failed):
+    event = {"type": "system", "subtype": "init", "mcp_servers": [{"name": "memory", "status": status}, 3]}  # fmt: skip
+    events = transcript_of("claude-code", json.dumps(event).encode(), 0).events
+    assert next((e.kind, e.text, e.failed) for e in events) == ("note", f"server memory: {status}", failed)  # fmt: skip
