@@ -11,6 +11,7 @@ from orchestrator.model.isolation import DeclaredInventory, Inventory, Isolation
 from orchestrator.model.lifecycle import Step
 from orchestrator.model.memory import Remembered
 from orchestrator.model.record import Stage
+from orchestrator.model.toolcalls import TOOL_LOG
 from orchestrator.model.trace import TRACE
 from orchestrator.pipeline.isolation import MAX_DIFFERENCES
 from orchestrator.pipeline.tracing import is_traced
@@ -44,6 +45,7 @@ def _names(seen: Attempted, stage: Stage) -> Iterator[str]:
         yield "output"
         yield from ("traffic", "injection-proof") if seen.plan.gateway else ()
         yield from ("transcript",) if asks else ()
+        yield from (TOOL_LOG,) if seen.condition.delivery == "mcp" else ()
     elif stage is Stage.HARVEST:
         yield "diff"
     elif stage is Stage.GRADE:

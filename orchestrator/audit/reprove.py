@@ -26,11 +26,11 @@ from orchestrator.model.plan import Trial
 from orchestrator.model.proof import Foreign, InjectionProof
 from orchestrator.model.record import Stage
 from orchestrator.model.task import Brief
-from orchestrator.model.toolcalls import ToolLog
+from orchestrator.model.toolcalls import TOOL_LOG, ToolLog
 from orchestrator.pipeline.dossier import Dossier, stage_document
 from orchestrator.pipeline.memory_audits import artifact_of
 
-PROOF, TOOL_LOG = "injection-proof", "tool-log"
+PROOF = "injection-proof"
 
 
 def check_injections(opened: Opened, dossier: Dossier, spent: Spent) -> Found:

@@ -9,6 +9,9 @@ from pydantic import Field
 
 from orchestrator.model.base import Closed, Document, Sha256, Slug, Text
 
+TOOL_LOG = "tool-log"
+"""The name of the log among the artifacts of an attempt."""
+
 
 class ServedTool(Closed):
     """A tool by its name and the digest of its whole description, schemas included."""

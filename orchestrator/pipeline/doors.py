@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from orchestrator.memory.none import EmptyAdapter
 from orchestrator.model.memory import Remembered
 from orchestrator.model.record import Stage
+from orchestrator.model.toolcalls import TOOL_LOG
 from orchestrator.pipeline.journal import Journal
 from orchestrator.pipeline.toolserver import served_store
 from orchestrator.protocols import GatewayAccess
@@ -16,7 +17,7 @@ from orchestrator.protocols import GatewayAccess
 if TYPE_CHECKING:
     from orchestrator.pipeline.stages import Bench
 
-STORE, TOOL_LOG = "store.tar", "tool-log"
+STORE = "store.tar"
 
 
 def agent_access(bench: Bench) -> GatewayAccess | None:
