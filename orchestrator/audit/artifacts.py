@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from orchestrator.audit.attempts import Attempted
 from orchestrator.audit.relive import ANSWERS
+from orchestrator.audit.reprove import TOOL_LOG
 from orchestrator.audit.rules import CONDEMNED
 from orchestrator.model.isolation import DeclaredInventory, Inventory, Isolation
 from orchestrator.model.lifecycle import Step
@@ -43,7 +44,9 @@ def _names(seen: Attempted, stage: Stage) -> Iterator[str]:
         yield from () if seen.document(stage, Isolation).findings else ("inventory",)
     elif stage is Stage.ACT:
         yield "output"
-        yield from ("traffic", "injection-proof") if seen.plan.gateway else ()
+        if seen.plan.gateway is not None:
+            yield from ("traffic", "injection-proof")
+            yield from (TOOL_LOG,) if seen.condition.delivery == "mcp" else ()
         yield from ("transcript",) if asks else ()
         yield from (TOOL_LOG,) if seen.condition.delivery == "mcp" else ()
     elif stage is Stage.HARVEST:
