@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from orchestrator.model.attribution import Charge
 from orchestrator.model.bundle import BundleCard
 from orchestrator.model.memory import Injection
 from orchestrator.model.outcome import Outcome
@@ -39,7 +40,7 @@ from orchestrator.model.verdict import Verdict
 
 @dataclass(frozen=True, slots=True)
 class TrialFacts:
-    """What the record says of one trial."""
+    """What the record says of one trial; `approval_sha256` is of the envelope that its run began under."""
 
     trial: Trial
     plan_sha256: str
@@ -56,6 +57,8 @@ class TrialFacts:
     injection: Injection | None
     store_sha256: str | None
     spending: Spending | None
+    attribution: Charge | None
+    approval_sha256: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,6 +174,8 @@ def _provenance(facts: TrialFacts, plan: Plan, card: BundleCard) -> Provenance:
     curated = _curated(plan, facts.trial.task_id) if condition.adapter == "curated" else None
     if curated is not None:
         dependencies.append(_resource("curated-memory", curated.file_sha256))
+    if facts.approval_sha256 is not None:
+        dependencies.append(_resource("approval", facts.approval_sha256))
     if facts.store_sha256 is not None:
         dependencies.append(_resource("memory-snapshot", facts.store_sha256))
     return Provenance(
@@ -218,6 +223,7 @@ def _account(facts: TrialFacts) -> TrialAccount:
         wall_ms=facts.wall_ms,
         container_ms=facts.container_ms,
         usage=facts.spending,
+        attribution=facts.attribution,
         injection=None
         if injection is None or verdict is None
         else InjectionAudit(

@@ -12,6 +12,7 @@ from pydantic import ConfigDict, Field, StringConstraints
 from pydantic.alias_generators import to_camel
 
 from orchestrator.core.canonical import canonical_bytes
+from orchestrator.model.attribution import Charge
 from orchestrator.model.base import Closed, Document, Sha256, Slug, Text, UtcTime
 from orchestrator.model.outcome import Outcome
 from orchestrator.model.spending import Spending
@@ -150,6 +151,8 @@ class TrialAccount(Document):
     # By the gateway's spend book and traffic record; null where no model was asked.
     usage: Spending | None
     injection: InjectionAudit | None
+    # To what the report charges a failed trial of an arm with memory; null for any other.
+    attribution: Charge | None
 
 
 class CheckpointPin(Closed):

@@ -7,7 +7,7 @@ one function, so that a statement can say nothing that the record does not.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from orchestrator.attest import layout
@@ -31,6 +31,7 @@ from orchestrator.model.memory import Injection, Remembered
 from orchestrator.model.outcome import Outcome
 from orchestrator.model.plan import Plan, Trial
 from orchestrator.model.record import AttemptEnded, AttemptStarted, MemoryStep, Stage, StageDone
+from orchestrator.model.report import RunReport
 from orchestrator.model.spending import Spending
 from orchestrator.model.statement import CheckpointPin
 from orchestrator.model.task import Key
@@ -177,6 +178,8 @@ def compose(
     payloads: dict[str, tuple[bytes | None, ...]] = {}
     verdicts: list[Verdict] = []
     known = True
+    report = RunReport.parse(attached.report_data, where=layout.REPORT)
+    charges = {row.trial: row.charge for row in report.trials}
     for trial in dossier.plan.trials:
         record, proofs = _record(dossier, trial, pin)
         plain[layout.record_name(trial.seq)] = record
@@ -184,7 +187,8 @@ def compose(
             plain[layout.proof_name(trial.seq)] = proofs
         name = layout.attestation_name(trial.seq)
         try:
-            facts = _facts(dossier, trial, sha256_hex(record), blobs, spending.get(trial.key))
+            found = _facts(dossier, trial, sha256_hex(record), blobs, spending.get(trial.key))
+            facts = replace(found, attribution=charges.get(trial.key))
         except BlobWithheld:
             payloads[name] = (None,) * 3
             known = False
@@ -289,4 +293,6 @@ def _facts(
         if graded
         else None,
         spending=spending,
+        attribution=None,
+        approval_sha256=dossier.run.approved.approval_sha256 if dossier.run.approved else None,
     )

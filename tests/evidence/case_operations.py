@@ -208,6 +208,19 @@ def _statement(files: Files, file: str, key: SigningKey, signer: SigningKey, **k
     files[file] = b"".join(line + b"\n" for line in (envelope, *rest))
 
 
+def _acquit(files: Files, key: SigningKey) -> None:
+    """The account of a failed trial of an arm with memory charges nothing."""
+    for name in sorted(n for n in files if n.startswith("attestations/0")):
+        *rest, last = files[name].splitlines()
+        payload = json.loads(open_envelope(last, key.public, where=name))
+        if payload["predicate"]["attribution"] is not None:
+            payload["predicate"]["attribution"] = None
+            envelope = sign_payload(canonical_bytes(payload), key)
+            files[name] = b"".join(line + b"\n" for line in (*rest, envelope))
+            return
+    raise AssertionError("no failed trial of an arm with memory was recorded")
+
+
 def _restate(files: Files, key: SigningKey, file: str) -> None:
     _statement(files, file, key, key)
 

@@ -9,8 +9,9 @@ import pytest
 
 from orchestrator.audit.trust import Trust
 from orchestrator.core.keys import SigningKey
+from orchestrator.pipeline.options import PlanRequest
 from orchestrator.pipeline.seal import Signer
-from tests.played_chat import record_chat_run
+from tests.played_chat import CHAT, record_chat_run
 from tests.recorded import EIGHT, TINY, files_of, record_run, seal
 
 NOW = "2099-01-01T00:00:00Z"
@@ -53,6 +54,15 @@ def chatting(tmp_path_factory: pytest.TempPathFactory) -> Sealed:
     key = SigningKey.generate()
     seal(folder, Signer(key, "operator"))
     return Sealed(folder, files_of(folder), key)
+
+
+@pytest.fixture(scope="session")
+def idle(tmp_path_factory: pytest.TempPathFactory) -> Sealed:
+    """Two trials of an agent that does nothing, one with memory and so charged to somebody. Read only."""
+    request = PlanRequest(
+        agents=("noop",), tasks=CHAT.tasks, conditions=("no_memory", "curated_file_budgeted")
+    )
+    return sealed_run(tmp_path_factory.mktemp("idle"), request)
 
 
 @pytest.fixture(scope="session")

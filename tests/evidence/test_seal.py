@@ -15,6 +15,7 @@ from orchestrator.audit.trust import Trust
 from orchestrator.audit.verify import verify_bundle
 from orchestrator.audit.view import FolderView, MemoryView
 from orchestrator.cli.main import main
+from orchestrator.core.canonical import sha256_hex
 from orchestrator.core.errors import IntegrityError, UsageError
 from orchestrator.core.keys import SigningKey
 from orchestrator.ledger.chain import Ledger
@@ -23,6 +24,7 @@ from orchestrator.pipeline.prefix import signed_prefix
 from orchestrator.pipeline.run import Run
 from orchestrator.pipeline.seal import Inputs, Signer, seal_run
 from tests.evidence.conftest import NOW
+from tests.played_live import record_live_run
 from tests.recorded import files_of, inputs, seal, write_reports
 
 
@@ -262,3 +264,35 @@ def test_a_run_without_any_verdict_is_sealed_and_verified_as_what_it_is(copy, tm
     answer = verify_bundle(MemoryView(files_of(folder)), Trust(now=NOW), name="begun")
     assert answer.exit_code == 0, answer.failed
     assert next(c for c in answer.checks if c.name == "verdicts").count == 0
+
+
+def statement_of(files, number, kind):
+    import base64
+
+    lines = files[f"attestations/{number:04d}.intoto.jsonl"].splitlines()
+    statements = [json.loads(base64.b64decode(json.loads(line)["payload"])) for line in lines]
+    return next(s["predicate"] for s in statements if kind in s["predicateType"])
+
+
+def test_the_account_of_a_failed_trial_says_to_what_the_report_charges_it(idle):
+    rows = json.loads(idle.files[layout.REPORT])["trials"]
+    charges = {row["trial"]: row["charge"] for row in rows}
+    assert any(charges.values()), "the run must have a failed trial of an arm with memory"
+    count = len(rows)
+    accounts = [statement_of(idle.files, number, "trial-account") for number in range(count)]
+    assert {a["trial"]: a["attribution"] for a in accounts} == charges
+
+
+def test_the_provenance_of_a_live_trial_names_the_approval_that_its_run_began_under(tmp_path):
+    live = record_live_run(tmp_path)
+    seal(live.folder)
+    files = files_of(live.folder)
+    for number in range(2):
+        built = statement_of(files, number, "provenance")["buildDefinition"]["resolvedDependencies"]
+        named = {item["name"]: item["digest"] for item in built}
+        assert named["approval"] == {"sha256": sha256_hex(files[layout.APPROVAL])}
+
+
+def test_the_provenance_of_a_run_without_approval_names_none(eight):
+    built = statement_of(eight.files, 0, "provenance")["buildDefinition"]["resolvedDependencies"]
+    assert "approval" not in {item["name"] for item in built}
