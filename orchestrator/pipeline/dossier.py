@@ -19,6 +19,7 @@ from orchestrator.core.notes import Checkpoint
 from orchestrator.ledger.blobs import BlobReader, BlobWithheld
 from orchestrator.ledger.chain import LedgerContent, parse_ledger
 from orchestrator.ledger.history import AttemptRecord, RunRecord, replay
+from orchestrator.model.attribution import Charge
 from orchestrator.model.base import Document
 from orchestrator.model.bundle import (
     BundleCard,
@@ -74,6 +75,11 @@ class Attached:
     report_complete: bool
     approval_data: bytes | None
     claims_data: bytes | None
+
+    def charges(self) -> dict[str, Charge | None]:
+        """Returns to what the report charges each trial."""
+        report = RunReport.parse(self.report_data, where=layout.REPORT)
+        return {row.trial: row.charge for row in report.trials}
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +148,7 @@ def plan_inputs(plan: Plan) -> set[str]:
         if name.endswith("_sha256")
     }
     wanted |= {sha256 for pin in plan.curated for sha256 in (pin.file_sha256, pin.log_sha256)}
+    wanted |= {pin.validation_sha256 for pin in plan.tasks if pin.validation_sha256 is not None}
     return wanted | {agent.program_sha256 for agent in plan.agents}
 
 
@@ -178,8 +185,7 @@ def compose(
     payloads: dict[str, tuple[bytes | None, ...]] = {}
     verdicts: list[Verdict] = []
     known = True
-    report = RunReport.parse(attached.report_data, where=layout.REPORT)
-    charges = {row.trial: row.charge for row in report.trials}
+    charges = attached.charges()
     for trial in dossier.plan.trials:
         record, proofs = _record(dossier, trial, pin)
         plain[layout.record_name(trial.seq)] = record
