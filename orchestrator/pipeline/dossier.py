@@ -178,14 +178,10 @@ def compose(
     pin = CheckpointPin(
         origin=checkpoint.origin, size=checkpoint.size, root_sha256=checkpoint.root.hex()
     )
-    plain: dict[str, bytes] = {
-        layout.GUIDE: render_guide(card, pin),
-        layout.SCRIPT: render_script(),
-    }
+    plain = {layout.GUIDE: render_guide(card, pin), layout.SCRIPT: render_script()}
     payloads: dict[str, tuple[bytes | None, ...]] = {}
     verdicts: list[Verdict] = []
-    known = True
-    charges = attached.charges()
+    charges, known = attached.charges(), True
     for trial in dossier.plan.trials:
         record, proofs = _record(dossier, trial, pin)
         plain[layout.record_name(trial.seq)] = record
@@ -193,13 +189,13 @@ def compose(
             plain[layout.proof_name(trial.seq)] = proofs
         name = layout.attestation_name(trial.seq)
         try:
-            found = _facts(dossier, trial, sha256_hex(record), blobs, spending.get(trial.key))
-            facts = replace(found, attribution=charges.get(trial.key))
+            facts = _facts(dossier, trial, sha256_hex(record), blobs, spending.get(trial.key))
         except BlobWithheld:
             payloads[name] = (None,) * 3
             known = False
             continue
-        payloads[name] = trial_statements(facts, dossier.plan, card, keys[trial.task_id])
+        charged = replace(facts, attribution=charges.get(trial.key))
+        payloads[name] = trial_statements(charged, dossier.plan, card, keys[trial.task_id])
         verdicts += [facts.verdict] if facts.verdict else []
     summary = _summary(dossier, card, pin, verdicts, attached)
     payloads[layout.SUMMARY] = (summary if known else None,)
