@@ -18,7 +18,12 @@ if TYPE_CHECKING:
     from pypi_attestations import Publisher
     from sigstore.verify.policy import VerificationPolicy
 
-_GITHUB_ISSUER = "https://token.actions.githubusercontent.com"
+PUBLISHER_UNKNOWN = "publisher-unknown"
+# Issuer of the identities of a kind of publisher, and where its repositories lie.
+_ISSUERS = {
+    "GitHub": ("https://token.actions.githubusercontent.com", "https://github.com"),
+    "GitLab": ("https://gitlab.com", "https://gitlab.com"),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,18 +83,19 @@ def verify_provenance(
 
 
 def _policy(publisher: Publisher, where: str) -> tuple[VerificationPolicy, str]:
-    from pypi_attestations import GitHubPublisher
+    from pypi_attestations import GitHubPublisher, GitLabPublisher
     from sigstore.verify import policy
 
-    if not isinstance(publisher, GitHubPublisher):
+    if not isinstance(publisher, GitHubPublisher | GitLabPublisher):
         raise DocumentError(
-            "publisher-unknown",
-            f"{where}: expected a GitHub publisher, found {publisher.kind}",
+            PUBLISHER_UNKNOWN,
+            f"{where}: expected a publisher on {' or '.join(_ISSUERS)}, found one of kind {publisher.kind}",
             hint="check this distribution by hand; the hash pin holds all the same",
         )
-    repository = f"https://github.com/{publisher.repository}"
+    issuer, site = _ISSUERS[publisher.kind]
+    repository = f"{site}/{publisher.repository}"
     return policy.AllOf(
-        [policy.OIDCIssuer(_GITHUB_ISSUER), policy.OIDCSourceRepositoryURI(repository)]
+        [policy.OIDCIssuer(issuer), policy.OIDCSourceRepositoryURI(repository)]
     ), repository
 
 

@@ -37,6 +37,25 @@ def read_root(data: bytes) -> TrustedRoot:
     return TrustedRoot(v1.TrustedRoot.from_json(data.decode()))
 
 
+def check_root(data: bytes, *, where: str) -> None:
+    """Says whether bytes are a trusted root.
+
+    Raises:
+        DocumentError: they are none.
+    """
+    from sigstore.errors import Error
+
+    parse_json(data, where=where)
+    try:
+        read_root(data)
+    except (Error, ValueError, TypeError, KeyError) as error:
+        raise DocumentError(
+            "trusted-root-malformed",
+            f"{where}: expected a sigstore trusted root, found {type(error).__name__}: {str(error)[:200]}",
+            hint="give the trusted_root.json of a sigstore instance",
+        ) from error
+
+
 def root_at(data: bytes, at_s: float) -> bytes:
     """Returns a trusted root without the authorities and logs that did not count at a time.
 

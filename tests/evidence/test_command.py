@@ -246,6 +246,30 @@ def test_deps_verify_finds_the_environment_as_locked(results):
     assert told["counts"]["hash_pinned"] >= 20
 
 
+@pytest.mark.parametrize("option", ["--trusted-root", "--provenance", "--wheels"])
+def test_deps_verify_says_that_what_it_was_given_is_not_there(results, option):
+    refused = memtrial(results, "deps", "verify", option, "nowhere")
+    assert refused.returncode == 2
+    assert f"check the path of {option}" in refused.stderr
+
+
+def test_deps_verify_refuses_a_trusted_root_that_is_none_and_provenance_of_no_pin(
+    results, tmp_path
+):
+    root = tmp_path / "root.json"
+    root.write_text("{}")
+    refused = memtrial(results, "deps", "verify", "--trusted-root", str(root))
+    assert refused.returncode == 3
+    assert "trusted-root-malformed" in refused.stderr
+    stored = tmp_path / "provenance"
+    stored.mkdir()
+    case = ROOT / "tests" / "cases" / "provenance"
+    shutil.copy(next(case.glob("*.provenance")), stored)
+    told = memtrial(results, "deps", "verify", "--provenance", str(stored))
+    assert told.returncode == 1
+    assert "1 provenance documents of others" in told.stderr
+
+
 def test_reading_verbs_change_nothing_in_the_bundle(results, tiny, tmp_path):
     run = results / tiny.folder.name
     before = files_of(run)

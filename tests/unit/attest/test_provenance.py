@@ -22,8 +22,12 @@ def verify(name: str, data: bytes):
     return verify_provenance(data, where=name)
 
 
-def judge(pin: Pin, stored: dict[str, bytes]):
-    (finding,) = check_dependencies([pin], stored, verify)
+PUBLISHER = "https://github.com/trailofbits/pypi-attestations"
+
+
+def judge(pin: Pin, stored: dict[str, bytes], **more):
+    """Judges one pin; documents of other names are judged apart."""
+    finding, *_ = check_dependencies([pin], stored, verify, **more)
     return finding
 
 
@@ -38,8 +42,30 @@ def test_a_real_attestation_verifies_and_names_file_and_publisher():
     assert found.publisher == "https://github.com/trailofbits/pypi-attestations"
 
 
-def test_a_pinned_distribution_with_that_hash_is_attested():
-    assert judge(not_installed(SHA256), {NAME: DATA}).standing == "attested"
+def test_a_publisher_counts_only_where_the_table_names_it():
+    pin = not_installed(SHA256)
+    unpinned = judge(pin, {NAME: DATA})
+    assert unpinned.standing == "publisher_not_pinned"
+    assert PUBLISHER in unpinned.detail
+    assert judge(pin, {NAME: DATA}, publishers={pin.name: PUBLISHER}).standing == "attested"
+    other = judge(pin, {NAME: DATA}, publishers={pin.name: "https://github.com/pypi/else"})
+    assert other.standing == "mismatch"
+    assert "expected https://github.com/pypi/else" in other.detail
+
+
+def test_a_source_distributions_provenance_does_not_cover_an_installed_wheel():
+    pin = Pin("pypi-attestations", _installed_version(), frozenset({SHA256}))
+    finding = judge(pin, {NAME: DATA}, publishers={pin.name: PUBLISHER})
+    assert finding.standing == "hash_pinned"
+    assert "which is not what is installed" in finding.detail
+
+
+def test_provenance_of_a_distribution_that_the_lock_has_not_is_told():
+    _, stray = check_dependencies([not_installed(SHA256)], {NAME: DATA}, verify)
+    assert (stray.name, stray.standing) == ("pypi-attestations", "not_locked")
+    assert NAME in stray.detail
+    locked = Pin("pypi-attestations", "0", frozenset({SHA256}))
+    assert len(check_dependencies([locked], {NAME: DATA}, verify)) == 1
 
 
 def test_provenance_of_another_file_than_the_locked_one_is_a_mismatch():
@@ -68,10 +94,28 @@ CHANGES = {
     "no log entry": lambda b: b["attestations"][0]["verification_material"].update(
         transparency_entries=[]
     ),
-    "another kind of publisher": lambda b: b.update(
-        publisher={"kind": "Google", "email": "someone@example.com"}
+    "another site": lambda b: b.update(
+        publisher={
+            "kind": "GitLab",
+            "repository": "trailofbits/pypi-attestations",
+            "workflow_filepath": "release.yml",
+        }
     ),
 }
+
+
+def test_a_kind_of_publisher_that_is_not_checked_is_no_mismatch_unless_another_is_pinned():
+    data = _changed(
+        lambda b: b.update(publisher={"kind": "Google", "email": "someone@example.com"})
+    )
+    pin = Pin("pypi-attestations", _installed_version(), frozenset({SHA256}))
+    with pytest.raises(DocumentError) as refused:
+        verify(NAME, data)
+    assert refused.value.reference == "publisher-unknown"
+    finding = judge(pin, {NAME: data})
+    assert finding.standing == "hash_pinned"
+    assert "found one of kind Google" in finding.detail
+    assert judge(pin, {NAME: data}, publishers={pin.name: PUBLISHER}).standing == "mismatch"
 
 
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
