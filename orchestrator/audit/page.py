@@ -6,12 +6,15 @@ page is made from a verification and the same bundle, and is never part of it.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from html import escape
 
 from orchestrator.attest import layout
+from orchestrator.audit.anomalies import anomalies
 from orchestrator.audit.opening import Opened
+from orchestrator.audit.whatis import described_files
 from orchestrator.model.verification import CheckResult, Verification
 from orchestrator.pipeline.dossier import Dossier
 
@@ -30,6 +33,22 @@ _WORD = {
     "partly": "partly",
     "not_checked": "not checked",
     "not_run": "not run",
+}
+
+
+# What shows a check by other means than memtrial. KEYID is the key's; all others are asked of memtrial.
+_COMMANDS = {
+    "plain files": "find . ! -type f ! -type d",
+    "signer": "openssl pkey -pubin -in keys/ledger.pub.pem -outform DER | sha256sum",
+    "seal": "sh verify.sh KEYID",
+    "contents": "sha256sum -c SHA256SUMS",
+    "ledger": 'while read -r line; do printf %s "$line" | sha256sum; done < ledger.jsonl; grep -o \'"prev_sha256":"[0-9a-f]*"\' ledger.jsonl',
+    "checkpoint": "cat checkpoint && sh verify.sh KEYID",
+    "witness": "memtrial verify . --keyid KEYID --checkpoint FILE",
+    "blobs": "find blobs -name '*.gz' -exec sh -c 'for f; do gzip -dc \"$f\" | sha256sum; echo \"$f\"; done' sh {} +",
+    "statements": 'sed -n \'s/.*"payload":"\\([^"]*\\)".*/\\1/p\' attestations/run.intoto.jsonl | base64 -d',
+    "approval": "memtrial verify . --keyid KEYID --approver KEYID-OF-AN-APPROVER",
+    "sigstore": "memtrial verify . --keyid KEYID --sigstore-identity IDENTITY ISSUER",
 }
 
 
@@ -56,7 +75,7 @@ def render_page(answer: Verification, opened: Opened | None, dossier: Dossier | 
         f"<h1>{escape(title)}</h1>",
         _standing(answer),
         "<h2>Anomalies, and what was left unchecked</h2>",
-        _anomalies(answer),
+        _anomalies(answer, dossier),
     ]
     if opened is not None and dossier is not None:
         parts += [
@@ -72,18 +91,25 @@ def render_page(answer: Verification, opened: Opened | None, dossier: Dossier | 
         _yourself(answer),
     ]
     if opened is not None:
-        parts += ["<h2>Every file</h2>", _files(opened)]
+        parts += ["<h2>Every file</h2>", _files(opened, dossier)]
     return "\n".join([*parts, "</body></html>", ""])
+
+
+def command_of(check: str, answer: Verification) -> str:
+    """Returns a command that shows a check; for what only memtrial recomputes, the one that asks it."""
+    command = _COMMANDS.get(check, "memtrial verify . --keyid KEYID")
+    return re.sub(r"KEYID(?!-)", answer.keyid or "KEYID", command)
 
 
 def custody(opened: Opened, dossier: Dossier) -> tuple[Link, ...]:
     """Returns the links from approval to claim, each with its digest, signer and command."""
-    key, plan, checkpoint = opened.key.keyid, dossier.plan, dossier.checkpoint()
+    keyid, plan, checkpoint = opened.key.keyid, dossier.plan, dossier.checkpoint()
+    key = keyid[:16]
     plan_sha256 = plan.digest_sha256()
     begun = f"run {dossier.run_id} began with this plan"
     size = checkpoint.size
     return (
-        _link(opened, "approval", f"phase {plan.phase}", layout.APPROVAL),
+        _approval(opened, dossier),
         Link(
             "plan",
             f"{len(plan.trials)} trials, phase {plan.phase}, source {plan.source_revision}",
@@ -98,7 +124,7 @@ def custody(opened: Opened, dossier: Dossier) -> tuple[Link, ...]:
             f"root over {size} records",
             checkpoint.root.hex(),
             key,
-            f"sh verify.sh {key}",
+            f"sh verify.sh {keyid}",
         ),
         _link(opened, "statements", "three per trial, and this summary", layout.SUMMARY),
         _link(opened, "report", "rebuilt from the record to the byte", layout.REPORT),
@@ -106,11 +132,27 @@ def custody(opened: Opened, dossier: Dossier) -> tuple[Link, ...]:
     )
 
 
+def _approval(opened: Opened, dossier: Dossier) -> Link:
+    """Returns the link of the approval, which its approvers signed; the seal's key only covers its bytes."""
+    phase, entry = f"phase {dossier.plan.phase}", dossier.run.approved
+    if not opened.files.has(layout.APPROVAL) or entry is None:
+        return _link(opened, "approval", phase, layout.APPROVAL)
+    known = " ".join(f"--approver {keyid}" for keyid in entry.signers)
+    return Link(
+        "approval",
+        f"{phase}: {entry.approval_id}, {entry.standing}, at most {entry.max_usd_micros} micro-USD",
+        opened.files.digest(layout.APPROVAL),
+        "by the ledger: " + ", ".join(keyid[:16] for keyid in entry.signers),
+        f"memtrial verify . --keyid {opened.key.keyid} {known}",
+    )
+
+
 def _link(opened: Opened, what: str, said: str, name: str) -> Link:
     """Returns the link of a file, which the seal covers; a file that is not there is said."""
     if not opened.files.has(name):
         return Link(what, f"{said}: none", "", "nobody", "")
-    return Link(what, said, opened.files.digest(name), opened.key.keyid, f"sha256sum {name}")
+    signer = opened.key.keyid[:16]
+    return Link(what, said, opened.files.digest(name), signer, f"sha256sum {name}")
 
 
 def _standing(answer: Verification) -> str:
@@ -131,7 +173,7 @@ def _standing(answer: Verification) -> str:
     return f'<p class="verdict {css}">{escape(words)}<br>{key}</p>'
 
 
-def _anomalies(answer: Verification) -> str:
+def _anomalies(answer: Verification, dossier: Dossier | None) -> str:
     rows = [
         (
             f'<span class="{_CLASS[check.status]}">{_WORD[check.status]}</span>',
@@ -142,13 +184,17 @@ def _anomalies(answer: Verification) -> str:
         if check.status != "ok"
     ]
     rows += [
+        (escape(kind), f"<code>{escape(subject)}</code>", escape(said))
+        for kind, subject, said in (anomalies(dossier) if dossier is not None else ())
+    ]
+    rows += [
         ("withheld", f"<code>{escape(name)}</code>", "left out of this copy")
         for name in answer.withheld
     ]
     return (
-        _table(("", "check", "what"), rows)
+        _table(("", "check or subject", "what"), rows)
         if rows
-        else "<p>None: every check ran and said yes.</p>"
+        else "<p>None: every check ran and said yes, and every trial ended in its first attempt.</p>"
     )
 
 
@@ -162,7 +208,7 @@ def _chain(links: Iterable[Link]) -> str:
             escape(link.what),
             escape(link.said),
             f"<code>{escape(link.sha256)}</code>" if link.sha256 else "",
-            f"<code>{escape(link.signer[:16])}</code>",
+            f"<code>{escape(link.signer)}</code>",
             f"<code>{escape(link.command)}</code>" if link.command else "",
         )
         for link in links
@@ -195,10 +241,12 @@ def _checks(answer: Verification) -> str:
             f'<span class="{_CLASS[check.status]}">{_WORD[check.status]}</span>',
             str(check.count),
             escape(check.detail),
+            f"<code>{escape(command_of(check.name, answer))}</code>",
         )
         for check in answer.checks
     ]
-    return _table(("", "check", "answer", "how many", "remark"), rows)
+    where = "<p>Commands are for the bundle's own folder; unpack an archive with <code>tar -xf</code> first. Where only memtrial recomputes a check, its answer is the line of that number.</p>"
+    return where + _table(("", "check", "answer", "how many", "remark", "command"), rows)
 
 
 def _yourself(answer: Verification) -> str:
@@ -210,12 +258,13 @@ def _yourself(answer: Verification) -> str:
     )
 
 
-def _files(opened: Opened) -> str:
+def _files(opened: Opened, dossier: Dossier | None) -> str:
     rows = [
-        (f"<code>{escape(name)}</code>", f"<code>{escape(opened.files.digest(name))}</code>")
-        for name in opened.files.names()
+        (f"<code>{escape(name)}</code>", escape(said), f"<code>{escape(sha256)}</code>")
+        for name, sha256, said in described_files(opened, dossier)
     ]
-    return _table(("file", "SHA-256"), rows)
+    note = "<p>The name of a blob is the digest of what it holds: <code>memtrial export --public --withhold DIGEST</code> leaves it out of a copy.</p>"
+    return note + _table(("file", "what it is", "SHA-256 of the file"), rows)
 
 
 def _table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:

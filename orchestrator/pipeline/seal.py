@@ -216,8 +216,9 @@ def read_inputs(plan: Plan, inputs: Inputs) -> Pinned:
     for file in plan.curated:
         curated = load_curated(inputs.fixtures, file.task_id)
         found += [curated.text.encode(), curated.log.canonical()]
-    for program in ("chat.py", "scripted.py"):
-        found.append((inputs.images / "agent" / program).read_bytes())
+    programs = {agent.program_sha256 for agent in plan.agents}
+    ours = [(inputs.images / "agent" / name).read_bytes() for name in ("chat.py", "scripted.py")]
+    found += [data for data in ours if sha256_hex(data) in programs]
     found += _agents(plan, inputs.images)
     absent = plan_inputs(plan) - {sha256_hex(data) for data in found}
     if absent:

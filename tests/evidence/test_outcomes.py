@@ -11,8 +11,10 @@ from pathlib import Path
 import pytest
 
 from orchestrator.attest import layout
+from orchestrator.audit.anomalies import anomalies
+from orchestrator.audit.page import render_page
 from orchestrator.audit.trust import Trust
-from orchestrator.audit.verify import verify_bundle
+from orchestrator.audit.verify import examine, verify_bundle
 from orchestrator.audit.view import FolderView
 from orchestrator.core.errors import EnvironmentMissing
 from orchestrator.core.keys import SigningKey
@@ -84,6 +86,29 @@ def test_a_run_with_every_kind_of_trouble_verifies_as_what_it_is(troubled):
         "5 attempts without a verdict (1 inadmissible, 4 infra_error), 0 after the agent had acted"
         in ledger.detail
     )
+
+
+def test_the_audit_page_puts_every_kind_of_trouble_before_the_checks(troubled):
+    folder, key = troubled
+    found = examine(FolderView(folder), Trust(now=NOW, keyid=key.public.keyid), name="run")
+    assert found.dossier is not None
+    keys = [trial.key for trial in found.dossier.plan.trials]
+    rows = list(anomalies(found.dossier))
+    assert {subject for kind, subject, _ in rows if kind == "misconduct"} == set(keys[:2])
+    crowded_trial = found.dossier.plan.trials[2]
+    assert [(subject, said) for kind, subject, said in rows if kind == "dropped block"] == [
+        (
+            f"{crowded_trial.task_id}, epoch {crowded_trial.epoch}, in every arm",
+            f"attempt 1 of {crowded_trial.key}: container-not-as-declared",
+        )
+    ]
+    attempts = {subject: said for kind, subject, said in rows if kind == "attempts"}
+    assert attempts[keys[3]] == "1 infra_error (engine-lost), 2 completed"
+    assert set(attempts) == {keys[3], keys[4]}
+    assert [subject for kind, subject, _ in rows if kind == "no end"] == [keys[4]]
+    page = render_page(found.answer, found.opened, found.dossier)
+    begin, end = page.index("<h2>Anomalies"), page.index("<h2>Chain of custody")
+    assert all(said in page[begin:end] for _, _, said in rows)
 
 
 def _copy(troubled, tmp_path):
