@@ -1,6 +1,6 @@
 # Thin targets: each calls one command. `make` alone prints this list.
 .DEFAULT_GOAL := help
-.PHONY: help setup engine images smoke test lint check pack proof-languages bench clean schemas wheel proof-leakscan proof-evidence proof-interop proof-pythons bench-gateway fuzz-gateway proof-hostile-neighbours proof-tasks proof-reference proof-attribution proof-ladder proof-products official supervisor install-supervisor proof-trust agents-smoke proof-agents
+.PHONY: help setup engine images smoke test lint check pack proof-languages bench clean schemas wheel proof-leakscan proof-evidence proof-interop proof-pythons bench-gateway fuzz-gateway proof-hostile-neighbours proof-tasks proof-reference proof-attribution proof-ladder proof-products official supervisor install-supervisor proof-mutation proof-coverage proof-trust agents-smoke proof-agents
 MEMTRIAL := .venv/bin/memtrial
 PYTHON_VENV := .venv/bin/python
 export PYTHONDONTWRITEBYTECODE := 1
@@ -76,6 +76,13 @@ supervisor: setup ## Build the supervisor's prefix reproducibly into build/super
 
 install-supervisor: ## Install what `make supervisor` built, as root (OPERATOR=uid who may dispatch, ROOT=another root)
 	@$(PYTHON_VENV) tools/supervisor.py install $(if $(ROOT),--root $(ROOT)) $(if $(OPERATOR),--operator-uid $(OPERATOR))
+
+proof-mutation: setup ## Change the trust room's code place by place and see that its tests notice (hours; SECONDS=n for a sample)
+	@$(PYTHON_VENV) -m bench.mutants $(if $(SECONDS),--seconds $(SECONDS))
+
+proof-coverage: setup ## Measure the branches of trust, core and model that the fast tests take
+	@$(PYTHON_VENV) -m coverage run --branch --source orchestrator.trust,orchestrator.core,orchestrator.model -m pytest -q -n0 tests -m "not network and not proof and not docker"
+	@$(PYTHON_VENV) -m coverage report --skip-covered --show-missing
 
 proof-trust: setup ## Prove the gate: time of a validation, racing nonces, every hostile input; writes results/proofs
 	@$(PYTHON_VENV) -m bench.trust

@@ -6,6 +6,7 @@ holds nothing of the caller's. Git itself returns whatever lies at an object's p
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import time
@@ -129,7 +130,9 @@ class Objects:
         self._process.wait()
         for stream in (self._process.stdin, self._process.stdout):
             if stream is not None:
-                stream.close()
+                # What git was still to be told has no reader any more.
+                with contextlib.suppress(OSError):
+                    stream.close()
 
     def __enter__(self) -> Self:
         return self

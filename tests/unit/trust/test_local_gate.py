@@ -11,6 +11,7 @@ from orchestrator.core.strictjson import parse_json
 from orchestrator.model.approval import APPROVAL_TYPE, LOCAL_TYPE, Upstream, Window
 from orchestrator.trust.approvals import draft_local, in_plain_words, usd, usd_micros, window_of
 from orchestrator.trust.envelope import sign_new
+from orchestrator.trust.gate import local
 from orchestrator.trust.gate.local import CHECKS, Asked, dispatch_local, pass_local_gate
 from orchestrator.trust.home import KEY, PIN, ROLES, make_home, open_home
 from tests.live import NOW_S, USD, Case, live_plan, local_case
@@ -236,3 +237,20 @@ def _with(value, path, leaf):
     copy = dict(value) if isinstance(value, dict) else list(value)
     copy[path[0]] = _with(value[path[0]], path[1:], leaf)
     return copy
+
+
+def test_a_plan_of_another_phase_is_not_for_one_person_to_approve(case):
+    """Signed over that very plan, so that nothing but its phase speaks against it."""
+    smoke = live_plan(phase="smoke", namespace="smoke-one")
+    envelope = case.envelope(plan_sha256=smoke.digest_sha256())
+    with pytest.raises(ApprovalRefused) as refused:
+        pass_local_gate(case.asked(plan_data=smoke.canonical(), envelope_data=envelope))
+    assert (refused.value.check, refused.value.reference) == (1, "phase-not-local")
+
+
+def test_a_check_that_comes_too_early_refuses(case):
+    state = local._State(case.asked())
+    for check in local.CHECKS[3:]:
+        with pytest.raises(ApprovalRefused) as refused:
+            check(state)
+        assert refused.value.reference == "check-out-of-order"

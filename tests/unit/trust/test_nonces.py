@@ -227,3 +227,47 @@ def test_a_book_that_is_no_plain_file_of_ours_is_refused(tmp_path, kind):
         path.touch(0o644)
         path.chmod(0o644)
     assert refusal(tmp_path, use(1)) == "nonce-book-broken"
+
+
+def test_the_head_is_there_before_the_first_line_and_is_never_set_back(tmp_path, monkeypatch):
+    def crash(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(NonceBook, "_append", crash)
+    with pytest.raises(KeyboardInterrupt):
+        NonceBook(tmp_path).reserve(use(0), now_s=NOW_S)
+    assert NonceHead.parse_canonical((tmp_path / HEAD).read_bytes(), where=HEAD).size == 0
+    monkeypatch.undo()
+    NonceBook(tmp_path).reserve(use(0), now_s=NOW_S)
+    monkeypatch.setattr(NonceBook, "_append", crash)
+    with pytest.raises(KeyboardInterrupt):
+        NonceBook(tmp_path).reserve(use(1), now_s=NOW_S)
+    assert NonceHead.parse_canonical((tmp_path / HEAD).read_bytes(), where=HEAD).size == 1
+
+
+def test_a_head_that_is_no_document_is_refused(book):
+    (book / HEAD).write_bytes(b"{}x")
+    assert refusal(book, use(9), NOW_S + 10) == "nonce-book-broken"
+
+
+@pytest.mark.parametrize("failing", ["fsync", "write"])
+def test_a_disk_that_fails_leaves_the_book_as_it_was(book, monkeypatch, failing):
+    before = (book / BOOK).read_bytes()
+
+    def fail(handle: int, *data: bytes) -> int:
+        if data:
+            real_write(handle, data[0][:7])
+            return 7
+        raise OSError(5, "Input/output error")
+
+    real_write = os.write
+    monkeypatch.setattr(os, failing, fail)
+    assert refusal(book, use(9), NOW_S + 10) == "nonce-book-not-written"
+    monkeypatch.undo()
+    assert (book / BOOK).read_bytes() == before
+
+
+def test_the_book_of_a_folder_that_is_not_there_is_empty(tmp_path):
+    assert NonceBook(tmp_path / "none").state().lines == ()
+    NonceBook(tmp_path / "none").check(use(1), now_s=NOW_S)
+    assert not (tmp_path / "none").exists()

@@ -113,7 +113,7 @@ def test_signatures_add_up_and_are_shown_once_they_hold(approvals):
 
 def test_made_up_signatures_are_neither_shown_nor_added_to(approvals):
     plant(approvals, approval().canonical(), *APPROVERS[1:])
-    assert status(approvals).signers == ()
+    assert (status(approvals).signers, status(approvals).published) == ((), False)
     assert "signature-invalid" in status(approvals).fault
     assert sign_refused(approvals) == "signature-invalid"
 
@@ -204,3 +204,11 @@ def test_a_root_that_too_few_signed_leaves_nothing(tmp_path):
         init(tmp_path, signing=OWNERS[:1])
     assert [p for p in tmp_path.rglob("*") if p.is_file()] == []
     init(tmp_path)
+
+
+@pytest.mark.parametrize("data", [b"{}", b'{"kind":"smoke"}', b"[]", b"", b'{"kind":"local"}'])
+def test_another_document_is_no_proposal(approvals, data):
+    write_atomic(approvals / "proposals" / f"{ID}.json", data)
+    with pytest.raises(ApprovalRefused):
+        read_proposal(approvals, ID)
+    assert status(approvals).fault

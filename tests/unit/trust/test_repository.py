@@ -13,8 +13,15 @@ import pytest
 
 from orchestrator.core.errors import ApprovalRefused
 from orchestrator.trust import plumbing
+from orchestrator.trust import repository as repository_module
 from orchestrator.trust.plumbing import Objects
-from orchestrator.trust.repository import Repository, check_commit_name, check_hygiene
+from orchestrator.trust.repository import (
+    Repository,
+    _parse_tree,
+    check_commit_name,
+    check_hygiene,
+    check_owned,
+)
 from tests.unit.trust.hostile_git import (
     commit,
     foreign_commit,
@@ -302,3 +309,148 @@ def test_many_objects_come_whole_whatever_their_sizes(made):
     commit(folder, {f"approvals/tuf/many/{name}": data for name, data in files.items()})
     found = gate(folder, first)
     assert {name: found[f"many/{name}"] for name in files} == files
+
+
+def raw_commit(folder: Path, text: str) -> str:
+    """Writes a commit of these very bytes and makes it HEAD."""
+    made = subprocess.run(
+        ["git", "hash-object", "-t", "commit", "-w", "--stdin", "--literally"],
+        cwd=folder,
+        input=text.encode(),
+        check=True,
+        capture_output=True,
+    )
+    oid = made.stdout.decode().strip()
+    for ref in ("refs/heads/main", "refs/remotes/origin/main"):
+        (folder / ".git" / ref).write_text(oid + "\n")
+    return oid
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "author a <a> 1700000000 +0000\ncommitter a <a> 1700000000 +0000\n\nx",
+        "tree short\ncommitter a <a> 1700000000 +0000\n\nx",
+        "tree {tree}\nparent main\ncommitter a <a> 1700000000 +0000\n\nx",
+        "tree {tree}\ncommitter a <a> yesterday\n\nx",
+        "tree {tree}\ncommitter a <a> 1 +0000\ncommitter a <a> 2 +0000\n\nx",
+        "tree {tree}\n\nx",
+    ],
+    ids=["no tree", "short tree", "parent by name", "no time", "two committers", "no committer"],
+)
+def test_a_commit_that_git_would_not_write_is_refused(made, text):
+    folder, _, head = made
+    tree = git(folder, "rev-parse", f"{head}^{{tree}}")
+    oid = raw_commit(folder, text.format(tree=tree))
+    with Objects(folder / ".git") as objects:
+        repository = Repository(folder, branch="main", objects=objects)
+
+        def everything() -> None:
+            repository.tree_of(oid)
+            repository.is_ancestor("0" * 40, oid)
+            repository.committed_s(oid)
+
+        with pytest.raises(ApprovalRefused) as refused:
+            everything()
+    assert refused.value.reference == "commit-malformed"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"100644 a\0short",
+        b"100644\0" + b"0" * 20,
+        b"100644 ..\0" + b"0" * 20,
+        b"100644 .git\0" + b"0" * 20,
+        b"100644 a/b\0" + b"0" * 20,
+        b"100644 \0" + b"0" * 20,
+        b"x",
+    ],
+)
+def test_a_tree_that_git_would_not_write_is_refused(body):
+    with pytest.raises(ApprovalRefused) as refused:
+        list(_parse_tree(body))
+    assert refused.value.reference == "tree-malformed"
+
+
+def test_a_history_without_end_is_refused(made, monkeypatch):
+    folder, _, head = made
+    monkeypatch.setattr(repository_module, "MAX_COMMITS", 0)
+    with Objects(folder / ".git") as objects:
+        repository = Repository(folder, branch="main", objects=objects)
+        with pytest.raises(ApprovalRefused) as refused:
+            repository.is_ancestor("0" * 40, head)
+    assert refused.value.reference == "history-too-long"
+
+
+def test_packed_refs_without_end_are_refused(made, monkeypatch):
+    folder, first, _ = made
+    git(folder, "pack-refs", "--all")
+    monkeypatch.setattr(repository_module, "MAX_PACKED_BYTES", 10)
+    assert refusal(folder, first) == "packed-refs-too-large"
+
+
+@pytest.mark.parametrize(
+    ("bound", "value"),
+    [("MAX_FILES", 1), ("MAX_FOLDERS", 1), ("MAX_FILES_BYTES", 3), ("MAX_LEVELS", 1)],
+)
+def test_a_trust_root_has_its_bounds(made, monkeypatch, bound, value):
+    folder, first, _ = made
+    assert gate(folder, first)
+    monkeypatch.setattr(repository_module, bound, value)
+    assert refusal(folder, first) == "tracked-files-too-many"
+
+
+def test_a_folder_that_is_not_tracked_is_told(made):
+    folder, _, head = made
+    with Objects(folder / ".git") as objects:
+        repository = Repository(folder, branch="main", objects=objects)
+        with pytest.raises(ApprovalRefused) as refused:
+            repository.files_below(repository.tree_of(head), "approvals/none")
+    assert refused.value.reference == "tracked-file-not-plain"
+
+
+def test_a_git_that_is_gone_or_ended_is_told(made, monkeypatch):
+    folder, _, head = made
+    with Objects(folder / ".git") as objects:
+        with pytest.raises(ApprovalRefused) as refused:
+            objects.get("0" * 40, "commit")
+        assert refused.value.reference == "object-missing"
+        objects._process.kill()
+        objects._process.wait()
+        for _ in range(2):
+            with pytest.raises(ApprovalRefused) as refused:
+                objects.get(head, "commit")
+            assert refused.value.reference == "git-failed"
+    monkeypatch.setattr(plumbing, "GIT", "/nonexistent/git")
+    with pytest.raises(ApprovalRefused) as refused:
+        Objects(folder / ".git")
+    assert refused.value.reference == "git-missing"
+    with pytest.raises(ApprovalRefused) as refused:
+        plumbing.config_names(folder / ".git/config")
+    assert refused.value.reference == "git-failed"
+
+
+def test_a_configuration_that_git_cannot_read_is_told(made):
+    folder, first, _ = made
+    (folder / ".git/config").write_text("[core\n")
+    assert refusal(folder, first) == "repository-config"
+
+
+def test_a_folder_that_others_can_write_and_a_missing_one_are_told(clean_folder):
+    with pytest.raises(ApprovalRefused) as refused:
+        check_owned(clean_folder, owner_uid=os.geteuid())
+    assert refused.value.reference == "repository-missing"
+    new_repository(clean_folder / "r", FILES)
+    check_owned(clean_folder / "r", owner_uid=os.geteuid())
+    (clean_folder / "r/.git/refs/heads").chmod(0o777)
+    with pytest.raises(ApprovalRefused) as refused:
+        check_owned(clean_folder / "r", owner_uid=os.geteuid())
+    assert refused.value.reference == "folder-writable-by-others"
+
+
+@pytest.mark.parametrize("name", [b"a b", b"\x1b", "\u00e9".encode(), b"-x", b".x", b"a" * 201])
+def test_a_name_that_is_not_plain_is_refused(name):
+    with pytest.raises(ApprovalRefused):
+        repository_module._plain_name(name)
+    assert repository_module._plain_name(b"1.root.json") == "1.root.json"

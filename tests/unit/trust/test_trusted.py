@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import struct
 import subprocess
@@ -13,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from orchestrator.core.errors import ApprovalRefused
-from orchestrator.trust.trusted import read_trusted
+from orchestrator.trust.trusted import check_folders, read_trusted
 
 ROOT = Path(__file__).resolve().parents[3]
 ME = os.geteuid()
@@ -198,3 +199,30 @@ def test_sizes_and_names_are_bounded(file):
     assert refusal(file, max_bytes=4) == "file-too-large"
     assert refusal(file.with_name("none")) == "file-missing"
     assert refusal(Path("relative")) == "path-not-absolute"
+
+
+def test_a_path_that_is_not_absolute_missing_or_no_folder_is_refused(file, clean_folder):
+    for folder, reference in (
+        (Path("relative"), "path-not-absolute"),
+        (clean_folder / "none", "file-missing"),
+        (file, "file-not-regular"),
+    ):
+        with pytest.raises(ApprovalRefused) as refused:
+            check_folders(folder, owner_uid=ME)
+        assert refused.value.reference == reference
+
+
+@pytest.mark.parametrize(
+    ("number", "reference"), [(errno.EOPNOTSUPP, None), (errno.EIO, "file-not-opened")]
+)
+def test_a_file_system_without_attributes_is_none_with_unreadable_ones(
+    file, monkeypatch, number, reference
+):
+    def fail(_: object) -> list[str]:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(os, "listxattr", fail)
+    if reference is None:
+        assert read_trusted(file, owner_uid=ME, max_bytes=5) == b"bytes"
+    else:
+        assert refusal(file) == reference

@@ -1,0 +1,183 @@
+"""Promise: a ceremony ends in a trust root that verifies, or leaves everything as it was."""
+
+from __future__ import annotations
+
+import os
+import stat
+import time
+from pathlib import Path
+
+import pytest
+
+from orchestrator.core.canonical import sha256_hex
+from orchestrator.core.errors import ApprovalRefused, DocumentError, UsageError
+from orchestrator.core.keys import SigningKey
+from orchestrator.model.approval import WITHDRAWAL_TYPE, Withdrawal
+from orchestrator.model.roles import RoleName, RoleRule
+from orchestrator.trust.ceremony import (
+    current,
+    files_below,
+    load_public,
+    provision,
+    publish_approval,
+    roles_of,
+    rotate_root,
+    rule_of,
+    withdraw_approval,
+)
+from orchestrator.trust.envelope import open_signed
+from orchestrator.trust.proposals import sign_proposal, write_proposal
+from orchestrator.trust.roles import check_people, load_roles, role_of
+from tests.unit.trust.support import (
+    APPROVERS,
+    CURATORS,
+    LEDGER,
+    SUPERVISOR,
+    as_bytes,
+    key,
+    roles,
+)
+from tests.unit.trust.test_proposals import ID, OWNERS, TRUSTED, approval, init
+
+NOW_S = int(time.time())
+NEW = tuple(key(f"new owner {i}") for i in range(3))
+
+
+@pytest.fixture
+def approvals(tmp_path: Path) -> Path:
+    init(tmp_path)
+    return tmp_path
+
+
+def publish_one(approvals: Path) -> None:
+    write_proposal(approvals, approval())
+    for approver in APPROVERS[:2]:
+        sign_proposal(approvals, approval(), approver, TRUSTED)
+    publish_approval(approvals, approval(), CURATORS[0], now_s=NOW_S)
+
+
+def test_what_is_published_holds_until_the_approvals_end_and_may_be_withdrawn(approvals):
+    publish_one(approvals)
+    root = current(approvals, now_s=NOW_S)
+    assert set(root.approvals) == {f"approvals/{ID}.dsse.json"}
+    assert root.expires_s >= approval().window.expires_s
+    after = withdraw_approval(approvals, ID, CURATORS[1], reason="a mistake", now_s=NOW_S)
+    assert after.approvals == {}
+    assert after.state.approvals_version == root.state.approvals_version + 1
+    note = (approvals / "withdrawn" / f"{ID}.dsse.json").read_bytes()
+    role = role_of(TRUSTED, "curator", where="roles")
+    found = open_signed(note, role, payload_type=WITHDRAWAL_TYPE, where="note")
+    said = Withdrawal.parse_canonical(found.payload, where="note")
+    envelope = root.approvals[f"approvals/{ID}.dsse.json"]
+    assert (said.approval_sha256, said.reason) == (sha256_hex(envelope), "a mistake")
+
+
+def test_what_is_not_published_is_not_withdrawn(approvals):
+    before = files_below(approvals)
+    with pytest.raises(UsageError, match="none"):
+        withdraw_approval(approvals, ID, CURATORS[0], reason="x", now_s=NOW_S)
+    assert files_below(approvals) == before
+
+
+def test_a_curator_of_nobody_publishes_nothing(approvals):
+    write_proposal(approvals, approval())
+    for approver in APPROVERS[:2]:
+        sign_proposal(approvals, approval(), approver, TRUSTED)
+    before = files_below(approvals)
+    with pytest.raises(ApprovalRefused):
+        publish_approval(approvals, approval(), key("stranger"), now_s=NOW_S)
+    assert files_below(approvals) == before
+    with pytest.raises(UsageError, match="new name"):
+        write_proposal(approvals, approval())
+
+
+def test_an_unsigned_proposal_is_not_published_and_a_stranger_signs_none(approvals):
+    write_proposal(approvals, approval())
+    with pytest.raises(ApprovalRefused):
+        publish_approval(approvals, approval(), CURATORS[0], now_s=NOW_S)
+    with pytest.raises(ApprovalRefused, match="key of an approver"):
+        sign_proposal(approvals, approval(), CURATORS[0], TRUSTED)
+
+
+def test_owners_are_replaced_by_two_old_and_two_new_or_nothing_changes(approvals):
+    owners = tuple(owner.public for owner in NEW)
+    before = files_below(approvals)
+    for signing in ((OWNERS[0], *NEW[:2]), (*OWNERS[:2], NEW[0]), NEW, OWNERS):
+        with pytest.raises(ApprovalRefused):
+            rotate_root(approvals, owners=owners, signing=signing, curator=CURATORS[0], now_s=NOW_S)
+        assert files_below(approvals) == before
+    signing = (*OWNERS[:2], *NEW[:2])
+    assert (
+        rotate_root(approvals, owners=owners, signing=signing, curator=CURATORS[0], now_s=NOW_S)
+        == 2
+    )
+    assert current(approvals, now_s=NOW_S).owners == {owner.raw for owner in owners}
+
+
+def test_there_is_one_trust_root_and_none_is_told_apart(approvals, tmp_path_factory):
+    with pytest.raises(UsageError, match="found one"):
+        init(approvals)
+    with pytest.raises(UsageError, match="found none"):
+        current(tmp_path_factory.mktemp("none"), now_s=NOW_S)
+
+
+def test_people_of_the_roles_are_those_of_the_root():
+    owners = frozenset(owner.public.raw for owner in OWNERS)
+    curators = frozenset(curator.public.raw for curator in CURATORS)
+    check_people(TRUSTED, owners=owners, curators=curators)
+    with pytest.raises(ApprovalRefused, match="curators"):
+        check_people(TRUSTED, owners=owners, curators=curators - {CURATORS[0].public.raw})
+    with pytest.raises(ApprovalRefused, match="no other role"):
+        check_people(TRUSTED, owners=owners | {LEDGER.public.raw}, curators=curators)
+
+
+def test_a_role_that_a_root_has_not_is_named():
+    local = as_bytes(
+        {
+            "schema_version": 1,
+            "name": "operator",
+            "kind": "local",
+            "roles": {"operator": roles()["roles"]["supervisor"]},
+        }
+    )
+    with pytest.raises(ApprovalRefused, match="role approver"):
+        role_of(load_roles(local, where="roles"), "approver", where="roles")
+
+
+def test_roles_are_made_from_keys():
+    rules: dict[RoleName, RoleRule] = {
+        "approver": rule_of(2, tuple(a.public for a in APPROVERS)),
+        "curator": rule_of(1, tuple(c.public for c in CURATORS)),
+        "supervisor": rule_of(1, (SUPERVISOR.public,)),
+        "ledger": rule_of(1, (LEDGER.public,)),
+    }
+    made = roles_of("example", rules, kind="organisation")
+    assert made.canonical() == as_bytes(roles())
+
+
+def test_a_key_file_gives_its_public_half_and_anything_else_is_told(tmp_path):
+    made = SigningKey.create(tmp_path / "key.pem")
+    assert load_public(tmp_path / "key.pem") == made.public
+    (tmp_path / "pub.pem").write_bytes(made.public.pem())
+    assert load_public(tmp_path / "pub.pem") == made.public
+    (tmp_path / "key.pem").chmod(0o644)
+    with pytest.raises(UsageError, match="only its owner"):
+        load_public(tmp_path / "key.pem")
+    with pytest.raises(UsageError, match="key file"):
+        load_public(tmp_path / "none")
+    (tmp_path / "none").write_bytes(b"x")
+    with pytest.raises(DocumentError):
+        load_public(tmp_path / "none")
+
+
+def test_a_machine_is_provisioned_once(tmp_path):
+    system, state = tmp_path / "system", tmp_path / "state"
+    provision(system, {"root.json": b"1"})
+    provision(state, {"seen": b"2"}, owner_uid=os.geteuid())
+    assert stat.S_IMODE(system.stat().st_mode) == 0o755
+    assert stat.S_IMODE((system / "root.json").stat().st_mode) == 0o644
+    assert stat.S_IMODE(state.stat().st_mode) == 0o700
+    assert stat.S_IMODE((state / "seen").stat().st_mode) == 0o600
+    with pytest.raises(UsageError, match="found one"):
+        provision(system, {"root.json": b"3"})
+    assert (system / "root.json").read_bytes() == b"1"
