@@ -368,7 +368,7 @@ def limitations(plan: Plan, blocks: tuple[Block, ...] = ()) -> tuple[str, ...]:
         )
     if plan.standing == "directional":
         said.append(
-            "Directional evidence: the run was not approved by a threshold of people, so no claim can pass on it."
+            "Directional evidence: the run is not of phase official, so no claim can pass on it."
         )
     if plan.standing == "rehearsal":
         said.append(

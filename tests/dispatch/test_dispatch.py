@@ -249,3 +249,5 @@ def test_a_whole_run_is_worked_off_through_the_supervisor(here, tmp_path):
     report = json.loads((folder / "report.json").read_bytes())
     assert all(t["verdict_sha256"] for t in report["trials"])
     assert uses(here) == [folder.name]
+    text = " ".join((folder / "report.txt").read_text("utf-8").split())
+    assert "Directional evidence: the run is not of phase official" in text
