@@ -85,6 +85,12 @@ EXPLAINED: tuple[tuple[str, str, str, str], ...] = (
     ("", "number", "TIMEOUT_S", "a bound against waiting: any figure of this order does"),
     ("nonces.py", "number", "default=0", "an empty book is no older at 1 s after 1970 than at 0 s"),
     (
+        "nonces.py",
+        "number",
+        "high_water_s=0",
+        "the first head is older than any use in either case",
+    ),
+    (
         "manifest.py",
         "call",
         "check(prefix)",
@@ -259,13 +265,20 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=3600.0, help="stop beginning others then")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--module", action="append", default=[])
+    parser.add_argument("--text", action="append", default=[], help="only lines with this in them")
     arguments = parser.parse_args()
     preload()
     listed = []
     for path in sorted(ROOM.rglob("*.py")):
         if path.stem in TESTS and (not arguments.module or path.stem in arguments.module):
             tree = ast.parse(path.read_text(encoding="utf-8"))
-            listed += [(path, tree, number) for number in range(len(list(places(tree))))]
+            lines = path.read_text(encoding="utf-8").splitlines()
+            listed += [
+                (path, tree, number)
+                for number, (node, _) in enumerate(places(tree))
+                if not arguments.text
+                or any(text in lines[getattr(node, "lineno", 1) - 1] for text in arguments.text)
+            ]
     # In a shuffled order, so that a run that is cut short is a fair sample.
     random.Random(arguments.seed).shuffle(listed)
     deadline_s = time.monotonic() + arguments.seconds

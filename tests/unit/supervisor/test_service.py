@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -160,3 +161,24 @@ def test_an_answer_that_trickles_in_has_one_deadline(tmp_path, monkeypatch):
             ask_supervisor(*QUESTION, path=tmp_path / "s")
         assert thread.is_alive()
         thread.join(20)
+
+
+def test_one_who_hangs_up_answers_nothing_and_a_late_answer_is_none(tmp_path, monkeypatch):
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(tmp_path / "s"))
+        listener.listen()
+
+        def hang_up() -> None:
+            for _ in range(2):
+                listener.accept()[0].close()
+
+        thread = threading.Thread(target=hang_up, daemon=True)
+        thread.start()
+        with contextlib.suppress(ApprovalRefused):
+            assert ask_supervisor(*QUESTION, path=tmp_path / "s") == b""
+        times = iter([0.0, 1e9])
+        monkeypatch.setattr(ask, "time", SimpleNamespace(monotonic=lambda: next(times)))
+        with pytest.raises(ApprovalRefused) as refused:
+            ask_supervisor(*QUESTION, path=tmp_path / "s")
+        assert refused.value.reference == "supervisor-unreachable"
+        thread.join(10)

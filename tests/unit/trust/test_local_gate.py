@@ -254,3 +254,11 @@ def test_a_check_that_comes_too_early_refuses(case):
         with pytest.raises(ApprovalRefused) as refused:
             check(state)
         assert refused.value.reference == "check-out-of-order"
+
+
+def test_the_window_begins_with_its_first_second_and_ends_before_its_last(case):
+    window = case.approval.window
+    for now_s in (window.not_before_s, window.expires_s - 1):
+        assert pass_local_gate(case.asked(now_s=now_s)).approval == case.approval
+    assert refused(case.asked(now_s=window.not_before_s - 1)) == (8, "approval-not-yet-valid")
+    assert refused(case.asked(now_s=window.expires_s)) == (8, "approval-expired")

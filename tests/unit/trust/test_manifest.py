@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from orchestrator.core.errors import ApprovalRefused
 from orchestrator.model.gate import Manifest, ManifestFile, ManifestLink
-from orchestrator.trust.manifest import first_difference, manifest_of
+from orchestrator.trust.manifest import first_difference, manifest_of, staged_manifest
 
 UID = os.geteuid()
 
@@ -95,3 +95,16 @@ def test_files_are_sorted_and_there_once():
     for files in ((one, one), (one, one.model_copy(update={"path": "a"}))):
         with pytest.raises(ValidationError, match="sorted"):
             Manifest(files=files)
+
+
+def test_an_empty_folder_that_others_can_fill_is_refused(prefix):
+    (prefix / "lib" / "empty").mkdir()
+    assert manifest_of(prefix, owner_uid=UID).files
+    (prefix / "lib" / "empty").chmod(0o777)
+    assert refused(prefix) == "folder-writable-by-others"
+
+
+def test_what_is_staged_is_read_wherever_it_lies(prefix):
+    whole = manifest_of(prefix, owner_uid=UID)
+    (prefix / "lib").chmod(0o777)
+    assert staged_manifest(prefix) == whole

@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from tuf.api.exceptions import DownloadError
 
 from orchestrator.core.errors import ApprovalRefused, UsageError
+from orchestrator.trust.root import client
 from orchestrator.trust.root.make import draft, drop_target, load, publish
 from orchestrator.trust.root.shape import check_shape
 from orchestrator.trust.root.signing import TufSigner, tuf_key
@@ -189,3 +192,30 @@ def test_a_signers_key_is_a_file_and_no_address():
     with pytest.raises(UsageError, match="address"):
         TufSigner.from_priv_key_uri("file:x", signer.public_key)
     assert json.loads(json.dumps(signer.sign(b"x").to_dict()))["keyid"] == OWNERS[0].public.keyid
+
+
+def test_approvals_that_delegate_further_are_refused(tmp_path):
+    made = draft(PEOPLE, as_bytes(roles()), now_s=int(time.time()))
+    made.approvals.delegations = made.targets.delegations
+    publish(tmp_path, made, owners=OWNERS[:2], curator=CURATORS[0], changed=ALL)
+    with pytest.raises(ApprovalRefused) as refused:
+        read(files_of(tmp_path))
+    assert refused.value.reference == "delegation-of-delegation"
+
+
+def test_the_client_is_given_nothing_but_files_of_the_root(tmp_path):
+    fetcher = client._Fetcher({"metadata/1.root.json": b"x"})
+    assert b"".join(fetcher._fetch("memory:///metadata/1.root.json")) == b"x"
+    for address in (
+        "https://example.org/metadata/1.root.json",
+        "memory://host/metadata/1.root.json",
+    ):
+        with pytest.raises(DownloadError):
+            fetcher._fetch(address)
+    with pytest.raises(ApprovalRefused) as refused:
+        client._verified(tmp_path)
+    assert refused.value.reference == "trust-root-incomplete"
+    nothing: Any = SimpleNamespace(get_targetinfo=lambda _: None)
+    with pytest.raises(ApprovalRefused) as refused:
+        client._target(nothing, "roles.v1.json")
+    assert refused.value.reference == "target-not-listed"
