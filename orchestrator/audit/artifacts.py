@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 from orchestrator.audit.attempts import Attempted
 from orchestrator.audit.relive import ANSWERS
-from orchestrator.audit.reprove import TOOL_LOG
 from orchestrator.audit.rules import CONDEMNED
 from orchestrator.model.isolation import DeclaredInventory, Inventory, Isolation
 from orchestrator.model.lifecycle import Step
@@ -46,7 +45,6 @@ def _names(seen: Attempted, stage: Stage) -> Iterator[str]:
         yield "output"
         if seen.plan.gateway is not None:
             yield from ("traffic", "injection-proof")
-            yield from (TOOL_LOG,) if seen.condition.delivery == "mcp" else ()
         yield from ("transcript",) if asks else ()
         yield from (TOOL_LOG,) if seen.condition.delivery == "mcp" else ()
     elif stage is Stage.HARVEST:
