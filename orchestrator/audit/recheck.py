@@ -176,7 +176,7 @@ def check_blobs(opened: Opened, dossier: Dossier) -> Found:
 def _of_the_bill(opened: Opened) -> set[str | None]:
     """Returns what the bill of materials is made from; its own check judges it."""
     data = opened.files.optional(layout.MATERIALS)
-    named: set[str | None] = {opened.card.image_lock_sha256}
+    named: set[str | None] = {opened.card.image_lock_sha256, opened.card.registry_sha256}
     if data is not None:
         materials = Materials.parse_canonical(data, where=layout.MATERIALS)
         named |= {item.sha256 for item in materials.recipes}

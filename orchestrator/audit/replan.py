@@ -7,45 +7,134 @@ from dataclasses import dataclass
 from orchestrator.core.canonical import sha256_hex
 from orchestrator.core.errors import Negative
 from orchestrator.ledger.blobs import BlobReader, BlobWithheld
+from orchestrator.memory import shelf
 from orchestrator.model.base import Document
+from orchestrator.model.condition import Condition, ConditionRegistry
 from orchestrator.model.curation import parse_curator_log
+from orchestrator.model.gateway import LivePin
 from orchestrator.model.plan import CuratedPin, Plan, TaskPin, Trial
 from orchestrator.model.source import parse_source
 from orchestrator.model.task import Brief, History, Key, Rehearsal, TaskCard
+from orchestrator.model.validation import TaskValidation, task_sha256
+from orchestrator.pipeline.parity import parity_of
+from orchestrator.pipeline.retry import RETRY
+from orchestrator.sandbox.harden import profile_sha256
 
-TAKEN_AS_GIVEN = "image ids, hardening profile and source revision are the plan's own word"
+_IMAGES = ("agent_image", "verifier_image", "agent_images")
+"""Parts of a task's pin that no input in a bundle gives."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rebuilt:
-    """How many inputs were read again, and which were withheld."""
+    """How many inputs were read again, which were withheld, and which fields nothing in the bundle gives."""
 
     inputs: int
     withheld: tuple[str, ...]
+    own_word: tuple[str, ...]
+
+    def told(self) -> str:
+        """Returns what of the plan is its own word."""
+        return f"the plan's own word: {', '.join(self.own_word)}"
 
 
-def rebuild(plan: Plan, blobs: BlobReader) -> Rebuilt:
-    """Rebuilds what inputs determine: task pins, curated pins, the matrix and its order.
+def rebuild(plan: Plan, blobs: BlobReader, *, registry_sha256: str, same_program: bool) -> Rebuilt:
+    """Rebuilds what inputs determine, and says of every other field that it is the plan's own word.
+
+    Args:
+        plan: the plan.
+        blobs: of the bundle.
+        registry_sha256: of the registry of conditions, as the bundle's card names it.
+        same_program: whether the program that sealed is this one, so that its constants are the same.
 
     Raises:
         Negative: the plan says something else than its inputs.
         MemtrialError: an input is missing or malformed.
     """
     withheld: list[str] = []
-    tasks = tuple(_task(pin, blobs, withheld) for pin in plan.tasks)
-    curated = tuple(_curated(pin, blobs, withheld) for pin in plan.curated)
     for agent in plan.agents:
         _held(agent.program_sha256, blobs, withheld)
-    again = plan.model_copy(update={"tasks": tasks, "curated": curated, "trials": _trials(plan)})
+    made: dict[str, object] = {
+        "suite": plan.suite,
+        "diagnostic": not isinstance(plan.gateway, LivePin),
+        "tasks": tuple(_task(pin, blobs, withheld) for pin in plan.tasks),
+        "curated": tuple(_curated(pin, blobs, withheld) for pin in plan.curated),
+        "trials": _trials(plan),
+        "arms": tuple(
+            plan.setting(t.digests.id, c.id) for t in plan.tasks for c in plan.conditions
+        ),
+    }
+    if plan.gateway is None:
+        made["gateway"] = None
+    conditions = _conditions(plan, registry_sha256, blobs, withheld)
+    if conditions is not None:
+        made["conditions"] = conditions
+    constants = {**_constants(plan), **_parity(plan, blobs)}
+    for name, value in constants.items():
+        if same_program or value == getattr(plan, name):
+            made[name] = value
+    again = plan.model_copy(update=made)
     if again.canonical() != plan.canonical():
         wrong = [n for n, value in again if value != getattr(plan, n)]
-        raise Negative(
-            "plan-differs",
-            f"plan.json: expected what its inputs give, found other {', '.join(wrong)}",
-            hint="the plan was not made from these inputs: do not rely on this run",
-        )
-    inputs = 6 * len(plan.tasks) + 2 * len(plan.curated) + len(plan.agents)
-    return Rebuilt(inputs - len(withheld), tuple(withheld))
+        raise _differs(", ".join(wrong))
+    named = [name for name in type(plan).model_fields if name not in {*made, "schema_version"}]
+    named += [f"tasks.{name}" for name in _IMAGES]
+    named += _check_adapters(plan, same_program=same_program)
+    inputs = 6 * len(plan.tasks) + 2 * len(plan.curated) + len(plan.agents) + 1
+    return Rebuilt(inputs - len(withheld), tuple(withheld), tuple(named))
+
+
+def _differs(what: str) -> Negative:
+    return Negative(
+        "plan-differs",
+        f"plan.json: expected what its inputs give, found other {what}",
+        hint="the plan was not made from these inputs: do not rely on this run",
+    )
+
+
+def _constants(plan: Plan) -> dict[str, object]:
+    """Returns what this program puts into every plan."""
+    return {"profile_sha256": profile_sha256(plan.runtime), "retry": RETRY}
+
+
+def _parity(plan: Plan, blobs: BlobReader) -> dict[str, object]:
+    """Returns what all arms are told and asked, from histories and prompts; nothing where one is withheld."""
+    try:
+        views = [
+            (
+                History.parse_canonical(blobs.get(pin.digests.history_sha256), where="history"),
+                Brief.parse_canonical(blobs.get(pin.digests.brief_sha256), where="brief"),
+            )
+            for pin in plan.tasks
+        ]
+    except BlobWithheld:
+        return {}
+    return {"parity": parity_of(views, plan.conditions)}
+
+
+def _conditions(
+    plan: Plan, registry_sha256: str, blobs: BlobReader, withheld: list[str]
+) -> tuple[Condition, ...] | None:
+    """Returns the plan's arms as the registry has them, in its order."""
+    data = _held(registry_sha256, blobs, withheld)
+    if data is None:
+        return None
+    registry = ConditionRegistry.parse_canonical(data, where="registry of conditions")
+    chosen = {condition.id for condition in plan.conditions}
+    return tuple(condition for condition in registry.conditions if condition.id in chosen)
+
+
+def _check_adapters(plan: Plan, *, same_program: bool) -> list[str]:
+    """Compares the pins of built-in memory systems with their code here; returns those that stay a word."""
+    own: list[str] = []
+    for condition in plan.conditions:
+        builtin = condition.adapter_kind == "builtin"
+        here = shelf.adapter_sha256(condition.adapter) if builtin else None
+        if here == condition.adapter_sha256:
+            continue
+        if builtin and same_program:
+            raise _differs(f"code of {condition.adapter} in arm {condition.id}")
+        own.append(f"conditions.{condition.id}.adapter_sha256")
+    return own
 
 
 def _held(sha256: str, blobs: BlobReader, withheld: list[str]) -> bytes | None:
@@ -79,7 +168,20 @@ def _task(pin: TaskPin, blobs: BlobReader, withheld: list[str]) -> TaskPin:
             document = kind.parse_canonical(data, where=f"{kind.__name__} of {task_id}")
             named = getattr(document, "id" if kind is TaskCard else "task_id")
             update |= {"digests": pin.digests.model_copy(update={"id": named})}
+    if pin.validation_sha256 is not None:
+        _check_validation(pin, blobs, withheld)
     return pin.model_copy(update=update)
+
+
+def _check_validation(pin: TaskPin, blobs: BlobReader, withheld: list[str]) -> None:
+    """The pinned validation is of exactly these files, and every check in it holds."""
+    data = _held(pin.validation_sha256 or "", blobs, withheld)
+    if data is None:
+        return
+    entry = TaskValidation.parse_canonical(data, where=f"validation of {pin.digests.id}")
+    bound = (entry.id, entry.task_sha256) == (pin.digests.id, task_sha256(pin.digests))
+    if not bound or not entry.ok or not all(check.ok for check in entry.checks):
+        raise _differs(f"validation of {pin.digests.id}")
 
 
 def _curated(pin: CuratedPin, blobs: BlobReader, withheld: list[str]) -> CuratedPin:

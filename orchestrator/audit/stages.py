@@ -34,6 +34,8 @@ CHECKS: tuple[Callable[[Attempted], None], ...] = (
     check_metrics,
 )
 
+OWN_WORD = "exit codes, harvested trees, sizes and listings of images are the record's own word"
+
 
 def check_stages(opened: Opened, dossier: Dossier) -> Found:
     """Checks every attempt.
@@ -49,4 +51,5 @@ def check_stages(opened: Opened, dossier: Dossier) -> Found:
                 check(seen)
             except BlobWithheld:
                 withheld += 1
-    return Found(attempts, f"{withheld} parts withheld" if withheld else "", not withheld)
+    detail = f"{withheld} parts withheld; {OWN_WORD}" if withheld else OWN_WORD
+    return Found(attempts, detail if attempts else "no attempt was made", not withheld)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal, TypeVar
 
+from orchestrator.attest.program import program_sha256
 from orchestrator.audit import opening, recheck, retell
 from orchestrator.audit.approval import check_approval
 from orchestrator.audit.bill import check_materials
@@ -18,7 +19,7 @@ from orchestrator.audit.contracts import check_memory
 from orchestrator.audit.opening import Opened
 from orchestrator.audit.recheck import Found
 from orchestrator.audit.regrade import regrade_all
-from orchestrator.audit.replan import TAKEN_AS_GIVEN, rebuild
+from orchestrator.audit.replan import rebuild
 from orchestrator.audit.reprove import check_injections
 from orchestrator.audit.respend import Spent, check_spending
 from orchestrator.audit.sigstore import check_sigstore
@@ -280,9 +281,14 @@ class _Composed:
 
 
 def _plan(opened: Opened, dossier: Dossier) -> Found:
-    rebuilt = rebuild(dossier.plan, opened.files)
+    rebuilt = rebuild(
+        dossier.plan,
+        opened.files,
+        registry_sha256=opened.card.registry_sha256,
+        same_program=opened.card.program_sha256 == program_sha256(),
+    )
     left_out = f"{len(rebuilt.withheld)} inputs withheld; " if rebuilt.withheld else ""
-    return Found(rebuilt.inputs, f"{left_out}{TAKEN_AS_GIVEN}", not rebuilt.withheld)
+    return Found(rebuilt.inputs, f"{left_out}{rebuilt.told()}", not rebuilt.withheld)
 
 
 def _verdicts(opened: Opened, dossier: Dossier) -> Found:

@@ -22,6 +22,7 @@ class BundleCard(Document):
     """`bundle.json`: what kind of bundle this is. Everything else in it is rebuilt or hashed.
 
     `program_sha256` is the digest over memtrial's own source: words change with it, figures must not.
+    `registry_sha256` is that of the registry of conditions that the plan chose its arms from.
     """
 
     format: Literal["memtrial-bundle-v1"] = "memtrial-bundle-v1"
@@ -31,6 +32,7 @@ class BundleCard(Document):
     sealed_at: UtcTime
     key: KeyPin
     image_lock_sha256: Sha256 | None
+    registry_sha256: Sha256
     sigstore: SigstorePin | None
 
 

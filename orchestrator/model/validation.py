@@ -6,7 +6,9 @@ from typing import Literal
 
 from pydantic import Field
 
+from orchestrator.core.canonical import digest_sha256
 from orchestrator.model.base import Closed, Document, Sha256, Slug, Text
+from orchestrator.model.task import TaskDigests
 
 CheckName = Literal[
     "v1-pins",
@@ -57,3 +59,8 @@ class ValidationReport(Document):
 
     repeats: int = Field(gt=0)
     tasks: tuple[TaskValidation, ...]
+
+
+def task_sha256(digests: TaskDigests) -> str:
+    """Returns the digest that binds a validation to a task's exact files."""
+    return digest_sha256(digests.model_dump(mode="json"))

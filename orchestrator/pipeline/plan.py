@@ -23,7 +23,6 @@ from orchestrator.model.plan import (
     CuratedPin,
     ImagePin,
     Plan,
-    Retry,
     TaskPin,
     Trial,
     setting_of,
@@ -33,6 +32,7 @@ from orchestrator.pipeline.liveplan import check_live, check_speeches, live_pin
 from orchestrator.pipeline.memory import check_pins
 from orchestrator.pipeline.options import PlanRequest
 from orchestrator.pipeline.parity import parity_of
+from orchestrator.pipeline.retry import RETRY
 from orchestrator.pipeline.toolchain import toolchain
 from orchestrator.pipeline.traffic import gateway_pin, with_caps
 from orchestrator.pipeline.validate.run import check_valid, read_report
@@ -46,8 +46,6 @@ from orchestrator.sources.loader import (
     load_task,
 )
 from orchestrator.sources.revision import SourceState, source_state
-
-RETRY = Retry(max_attempts=3, wait_initial_ms=2_000, wait_max_ms=60_000, wait_jitter_ms=1_000)
 
 SERVES_FILE = frozenset({"curated", "conventions"})
 """Adapters that serve the task's curated file."""

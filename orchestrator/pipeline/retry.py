@@ -21,6 +21,9 @@ from tenacity import (
 
 from orchestrator.model.plan import Retry
 
+RETRY = Retry(max_attempts=3, wait_initial_ms=2_000, wait_max_ms=60_000, wait_jitter_ms=1_000)
+"""What every plan has."""
+
 
 def retrying(policy: Retry, stop: threading.Event, again: Callable[[Any], bool]) -> Retrying:
     """Returns what calls a function under the policy and gives back its last result.

@@ -45,8 +45,9 @@ from orchestrator.pipeline.dossier import (
 )
 from orchestrator.pipeline.materials import collect_materials
 from orchestrator.pipeline.memory_audits import audits_of
+from orchestrator.pipeline.validate.run import read_report
 from orchestrator.sandbox.agents import recipe_bytes
-from orchestrator.sources.loader import load_curated, load_task
+from orchestrator.sources.loader import load_conditions, load_curated, load_task
 
 
 class SigstoreSigner(Protocol):
@@ -128,6 +129,7 @@ def seal_run(
             sealed_at=utc_now_text(),
             key=KeyPin(keyid=signer.key.public.keyid, label=signer.label),
             image_lock_sha256=blobs.put(inputs.image_lock) if inputs.image_lock else None,
+            registry_sha256=blobs.put(load_conditions(inputs.fixtures).canonical()),
             sigstore=signer.sigstore.pin if signer.sigstore else None,
         )
         composed = _compose(
@@ -220,6 +222,7 @@ def read_inputs(plan: Plan, inputs: Inputs) -> Pinned:
     ours = [(inputs.images / "agent" / name).read_bytes() for name in ("chat.py", "scripted.py")]
     found += [data for data in ours if sha256_hex(data) in programs]
     found += _agents(plan, inputs.images)
+    found += _validations(plan, inputs.fixtures)
     absent = plan_inputs(plan) - {sha256_hex(data) for data in found}
     if absent:
         raise IntegrityError(
@@ -228,6 +231,15 @@ def read_inputs(plan: Plan, inputs: Inputs) -> Pinned:
             hint="restore the fixtures that the plan was made from, then run `memtrial seal`",
         )
     return Pinned(tuple(found), keys)
+
+
+def _validations(plan: Plan, fixtures: Path) -> Iterator[bytes]:
+    """Yields the recorded validations that the plan pins."""
+    wanted = {pin.validation_sha256 for pin in plan.tasks}
+    report = read_report(fixtures)
+    for entry in report.tasks if report else ():
+        if entry.digest_sha256() in wanted:
+            yield entry.canonical()
 
 
 def _agents(plan: Plan, images: Path) -> Iterator[bytes]:

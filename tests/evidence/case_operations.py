@@ -378,6 +378,11 @@ def _limits(plan: dict[str, Any]) -> None:
     """Other limits, in every arm alike, as a plan that was made with them would have."""
     limits = plan["tasks"][0]["limits"]
     limits["wall_s"] += 1
+    _set_arms(plan)
+
+
+def _set_arms(plan: dict[str, Any]) -> None:
+    """Makes the settings of the arms fit the plan's present pins."""
     tasks = {
         task["digests"]["id"]: TaskPin.model_validate_json(json.dumps(task))
         for task in plan["tasks"]
@@ -402,9 +407,55 @@ def _phase(plan: dict[str, Any]) -> None:
     plan["phase"] = "official"
 
 
+def _tell_less(plan: dict[str, Any]) -> None:
+    """Every arm was told and asked something else than history and prompt give."""
+    for task in plan["parity"]["tasks"]:
+        task.update(sessions_sha256="0" * 64, query_sha256="1" * 64)
+
+
+def _template(plan: dict[str, Any]) -> None:
+    plan["parity"]["template_sha256"] = "0" * 64
+
+
+def _budget(plan: dict[str, Any]) -> None:
+    """A budget that no registry has, and that what was injected does not keep."""
+    for condition in plan["conditions"]:
+        if condition["budget"]:
+            condition["budget"]["max_tokens"] = 10
+
+
+def _adapters(plan: dict[str, Any]) -> None:
+    for condition in plan["conditions"]:
+        condition["adapter_sha256"] = "0" * 64
+
+
+def _retry(plan: dict[str, Any]) -> None:
+    """A policy that gives every trial more attempts than this program's plans do."""
+    plan["retry"]["max_attempts"] = 10
+    _set_arms(plan)
+
+
+def _profile(plan: dict[str, Any]) -> None:
+    plan["profile_sha256"] = "0" * 64
+    _set_arms(plan)
+
+
+def _validation(plan: dict[str, Any]) -> None:
+    """A task is said to have passed the validation of another one."""
+    one, other = plan["tasks"]
+    one["validation_sha256"] = other["validation_sha256"]
+
+
 PLAN_CHANGES: dict[str, Callable[[dict[str, Any]], None]] = {
     "limits": _limits,
     "order": _order,
+    "told": _tell_less,
+    "template": _template,
+    "budget": _budget,
+    "adapters": _adapters,
+    "retry": _retry,
+    "profile": _profile,
+    "validation": _validation,
     "phase": _phase,
     "caps": lower_caps,
 }

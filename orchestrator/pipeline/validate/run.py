@@ -10,12 +10,16 @@ import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from orchestrator.core.canonical import digest_sha256
 from orchestrator.core.errors import DocumentError, IntegrityError, MemtrialError
 from orchestrator.core.places import cache_root
 from orchestrator.model.plan import TaskPin
-from orchestrator.model.task import TaskDigests
-from orchestrator.model.validation import Check, CheckName, TaskValidation, ValidationReport
+from orchestrator.model.validation import (
+    Check,
+    CheckName,
+    TaskValidation,
+    ValidationReport,
+    task_sha256,
+)
 from orchestrator.pipeline.imaging import languages_of, shared_images
 from orchestrator.pipeline.validate import paper, proofs
 from orchestrator.pipeline.validate.rehearse import Outcome, Stage
@@ -53,11 +57,6 @@ def validate(
     return ValidationReport(
         repeats=repeats, tasks=tuple(_validate_one(task, client, say, repeats) for task in tasks)
     )
-
-
-def task_sha256(digests: TaskDigests) -> str:
-    """Returns the digest that binds a validation to a task's exact files."""
-    return digest_sha256(digests.model_dump(mode="json"))
 
 
 def _validate_one(

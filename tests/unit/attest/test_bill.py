@@ -79,6 +79,7 @@ def billed(tmp_path_factory) -> Billed:
         program_sha256="0" * 64,
         sealed_at="2026-11-30T00:00:00Z",
         key=KeyPin(keyid="0" * 64, label="operator"),
+        registry_sha256="0" * 64,
         image_lock_sha256=blobs.put(LOCK),
         sigstore=None,
     )

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 from tenacity import RetryCallState
 
 from orchestrator.model.plan import Retry
-from orchestrator.pipeline.plan import RETRY
-from orchestrator.pipeline.retry import retrying
+from orchestrator.pipeline.retry import RETRY, retrying
 
 
 def wait_ms(policy: Retry, attempt: int) -> float:

@@ -11,11 +11,11 @@ import pytest
 
 from orchestrator.core.errors import DocumentError
 from orchestrator.core.places import fixtures_root
-from orchestrator.model.validation import CheckName
+from orchestrator.model.validation import CheckName, task_sha256
 from orchestrator.model.verdict import TestReport, TestStatus
 from orchestrator.pipeline.validate import paper, proofs
 from orchestrator.pipeline.validate.rehearse import Outcome, Stage
-from orchestrator.pipeline.validate.run import check_valid, merged_report, task_sha256, validate
+from orchestrator.pipeline.validate.run import check_valid, merged_report, validate
 from orchestrator.sources.loader import list_tasks, load_task
 
 TASK = "ferrytimes-service-day"
