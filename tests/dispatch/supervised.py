@@ -87,9 +87,8 @@ def run_played(results: Path, here: Site) -> Path:
         results, here.plan, engine="played", workers=2, approve=way.approve, replayed=True
     )
     with gateway_of(here.plan, run.folder, (), None, way) as gateway:
-        run.execute(
-            benches(here.plan, ChattingSandbox(), gateway), workers=2, progress=lambda _: None
-        )
+        made = benches(here.plan, ChattingSandbox(), gateway, record=run.folder / "gateway")
+        run.execute(made, workers=2, progress=lambda _: None)
     run.close()
     write_reports(run.folder)
     return run.folder

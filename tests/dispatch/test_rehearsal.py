@@ -36,6 +36,9 @@ from tests.recorded import files_of, seal
 from tests.unit.gateway.upstream import USAGES
 from tests.unit.trust.support import APPROVERS, LEDGER
 
+# Whom a stranger was told to know as approvers.
+PEOPLE = frozenset(approver.public.keyid for approver in APPROVERS)
+
 
 def official(origin: str) -> Plan:
     # Whether each task's validation is recorded is a matter of the pack, and not of the dispatch.
@@ -97,7 +100,7 @@ def test_the_attested_result_cites_the_approval_and_is_stamped_a_rehearsal(whole
 
 
 def test_a_stranger_verifies_the_bundle_by_the_ledgers_key_and_the_approval_in_it(whole):
-    trust = Trust(now="2099-01-01T00:00:00Z", keyid=LEDGER.public.keyid)
+    trust = Trust(now="2099-01-01T00:00:00Z", keyid=LEDGER.public.keyid, approvers=PEOPLE)
     found = verify_bundle(FolderView(whole.folder), trust, name="official")
     assert found.failed == ()
     assert found.standing == "authentic"
@@ -132,10 +135,10 @@ def test_a_stranger_sees_from_the_record_that_what_was_signed_was_kept_to(whole,
         opened: Any = SimpleNamespace(files=SimpleNamespace(optional=held.get))
         accounts = read_accounts(held.get)
         if kept:
-            assert check_approval(opened, dossier, accounts).whole
+            assert check_approval(opened, dossier, accounts, PEOPLE).whole
         else:
             with pytest.raises(Negative, match=f"at most {allowed}"):
-                check_approval(opened, dossier, accounts)
+                check_approval(opened, dossier, accounts, PEOPLE)
 
 
 def dispatch_again(here: Site, run_id: str, plan: Plan | None = None) -> tuple[int | None, str]:
