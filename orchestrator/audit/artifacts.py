@@ -43,8 +43,7 @@ def _names(seen: Attempted, stage: Stage) -> Iterator[str]:
         yield from () if seen.document(stage, Isolation).findings else ("inventory",)
     elif stage is Stage.ACT:
         yield "output"
-        if seen.plan.gateway is not None:
-            yield from ("traffic", "injection-proof")
+        yield from ("traffic", "injection-proof") if seen.plan.gateway else ()
         yield from ("transcript",) if asks else ()
         yield from (TOOL_LOG,) if seen.condition.delivery == "mcp" else ()
     elif stage is Stage.HARVEST:
