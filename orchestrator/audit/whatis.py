@@ -88,6 +88,8 @@ def _of_plan(plan: Plan) -> Iterator[tuple[str, str]]:
             if field.endswith("_sha256"):
                 kind = field.removesuffix("_sha256")
                 yield value, f"{'answer key' if kind == 'key' else kind} of task {pin.digests.id}"
+        if pin.validation_sha256 is not None:
+            yield pin.validation_sha256, f"recorded validation of task {pin.digests.id}"
     for curated in plan.curated:
         yield curated.file_sha256, f"curated file of task {curated.task_id}"
         yield curated.log_sha256, f"curator's log of task {curated.task_id}"
@@ -108,6 +110,7 @@ def _of_ledger(dossier: Dossier) -> Iterator[tuple[str, str]]:
 
 
 def _of_bill(opened: Opened) -> Iterator[tuple[str, str]]:
+    yield opened.card.registry_sha256, "registry of conditions"
     if opened.card.image_lock_sha256:
         yield opened.card.image_lock_sha256, "image lock"
     data = opened.files.optional(layout.MATERIALS)
