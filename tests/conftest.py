@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -17,8 +18,11 @@ SHARED = ("downloads", "images", "layers")
 def pytest_configure() -> None:
     """Gives each worker of a parallel run an installation of its own, as if it had a machine to itself.
 
-    What one worker's killed runs leave in the engine is then not the other's to find, count or remove.
+    What one worker's killed runs leave in the engine is then not the other's to find, count or remove. Whoever
+    starts the tests in the background has them ignore interrupts, and commands under test would inherit that.
     """
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     worker = os.environ.get("PYTEST_XDIST_WORKER")
     if worker is None:
         return
