@@ -124,11 +124,13 @@ def write_report(folder: Path, *, over_seal: bool = False) -> tuple[RunReport, s
 
     report, files = made_reports(folder)
     try:
-        changed = [n for n, data in files.items() if _stored(folder / n) != data]
-        if changed and not over_seal and (folder / SEAL).is_file():
+        stored = {name: _stored(folder / name) for name in files}
+        others = [n for n, data in stored.items() if data is not None and data != files[n]]
+        if others and not over_seal and (folder / SEAL).is_file():
             return report, "the run is sealed, with a report in the words of another memtrial"
-        for name in changed:
-            write_atomic(folder / name, files[name])
+        for name in files:
+            if stored[name] != files[name]:
+                write_atomic(folder / name, files[name])
     except OSError as error:
         return report, error.strerror or str(error)
     return report, None
