@@ -57,7 +57,7 @@ OpenSSL accepts weak keys that memtrial refuses; that is why the key id must com
 
 ## Files
 
-`plan.json` what was fixed before the run · `ledger.jsonl` the record · `blobs/` the bytes that it names (gzip where the name ends in .gz) · `checkpoint` size and root of the record, signed · `records/`, `proofs/`, `attestations/` per trial: its lines, their place in the tree, in-toto statements in DSSE envelopes (test result, SLSA provenance, account) · `attestations/run.intoto.jsonl` the summary · `report.json` · `sbom.cdx.json` software of environment and images · `SHA256SUMS` every file · `SHA256SUMS.dsse.json` the seal.
+`plan.json` what was fixed before the run · `ledger.jsonl` the record · `blobs/` the bytes that it names (gzip where the name ends in .gz) · `checkpoint` size and root of the record, signed · `records/`, `proofs/`, `attestations/` per trial: its lines, their place in the tree, in-toto statements in DSSE envelopes (test result, SLSA provenance, account) · `attestations/run.intoto.jsonl` the summary · `report.json` · `sbom.cdx.json` software of environment and images, `materials.json` what it is made from · `SHA256SUMS` every file · `SHA256SUMS.dsse.json` the seal.
 """
 
 
