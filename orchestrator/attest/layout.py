@@ -27,6 +27,7 @@ SBOM = "sbom.cdx.json"
 MATERIALS = "materials.json"
 TRUST_CONFIG = "trust/client-trust-config.json"
 WITHHELD = "withheld.json"
+CANARY = "host-canary"
 BLOBS = "blobs/"
 AUDITS = "audits/"
 # What a seal writes and the next seal replaces. The record itself is never among them.

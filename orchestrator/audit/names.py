@@ -13,7 +13,6 @@ from orchestrator.attest import layout
 from orchestrator.core.errors import IntegrityError
 from orchestrator.gateway.accounts import BODIES_FILE, SPEND_FILE, TRAFFIC_FILE
 from orchestrator.pipeline.dossier import Composition
-from orchestrator.pipeline.guards import HOST_CANARY
 
 # Checks of their own compare the names in these with what the record gives.
 _CHECKED_APART = (layout.BLOBS, layout.AUDITS, "attestations/", "sigstore/", "trust/")
@@ -30,7 +29,7 @@ _KNOWN = frozenset(
         layout.SBOM,
         layout.MATERIALS,
         layout.CLAIMS,
-        HOST_CANARY,
+        layout.CANARY,
         SPEND_FILE,
         TRAFFIC_FILE,
         BODIES_FILE,

@@ -10,6 +10,7 @@ import secrets
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
+from orchestrator.attest import layout
 from orchestrator.core.files import write_atomic
 from orchestrator.core.places import cache_root, clone_root, fixtures_root, results_root
 from orchestrator.model.plan import TaskPin
@@ -27,7 +28,7 @@ from orchestrator.sandbox.leaks.scanner import Literal
 from orchestrator.sandbox.saved import saved_layers
 from orchestrator.sources.loader import LoadedTask
 
-HOST_CANARY = "host-canary"
+HOST_CANARY = layout.CANARY
 Say = Callable[[str], None]
 
 
