@@ -57,6 +57,7 @@ proof-leakscan: setup ## Prove the leak scan: matrix of places and encodings, 50
 
 proof-evidence: setup ## Prove the bundle at size: 144 trials under 5,000 changes, 100,000 records; writes results/proofs
 	@$(PYTHON_VENV) -m bench.evidence
+	@$(PYTHON_VENV) -m bench.verifying
 
 proof-interop: setup ## Prove that two other sigstore clients agree (needs node and npm); writes results/proofs
 	@$(PYTHON_VENV) -m bench.interop
