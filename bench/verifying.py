@@ -34,9 +34,12 @@ ATTEMPTS = 3
 
 
 def given_up(folder: Path, epochs: int) -> int:
-    """Writes and seals a run of four trials an epoch and task; returns how many records it has."""
+    """Writes and seals a run of sixteen trials an epoch; returns how many records it has."""
     arms = ("no_memory", "curated_file_budgeted")
-    tasks = ("depotfeed-returns", "humanize-transfer-eta")
+    tasks = (
+        *("depotfeed-returns", "humanize-transfer-eta"),
+        *("cachetools-account-key", "click-time-window"),
+    )
     agents = ("oracle", "follower")
     plan = make_plan(PlanRequest(agents=agents, tasks=tasks, conditions=arms, epochs=epochs))
     started = RunStarted(
@@ -80,7 +83,7 @@ def verify_once(folder: Path) -> dict[str, object]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--epochs", type=int, nargs="*", default=[125, 500, 2000])
+    parser.add_argument("--epochs", type=int, nargs="*", default=[60, 250, 1000])
     parser.add_argument("--once", type=Path)
     arguments = parser.parse_args()
     if arguments.once:
