@@ -39,7 +39,8 @@ D = TypeVar("D", bound=Document)
 
 ENTRIES = ("main", "main.py")
 HOOKS = "hooks.json"
-ENACTOR = "main.py"
+ENACTOR = {"main.py": "enactor.py", "enacting.py": "enacting.py"}
+"""What drives a product's hooks: the name in its folder, and the one below `images/memory`."""
 MAX_PROGRAM_BYTES = 32 * 1024 * 1024
 MAX_ANSWER_BYTES = 64 * 1024 * 1024
 MAX_DEPTH_OF_FOLDERS = 8
@@ -69,7 +70,7 @@ def read_program(folder: Path) -> MemoryProgram:
     names = {name for name, _, _ in files}
     if HOOKS in names:
         files = _driven(folder, files)
-        names.add(ENACTOR)
+        names |= set(ENACTOR)
     entry = next((name for name in ENTRIES if name in names), None)
     if entry is None:
         raise _no_program(folder, "neither main nor main.py nor hooks.json")
@@ -78,15 +79,18 @@ def read_program(folder: Path) -> MemoryProgram:
 
 def _driven(folder: Path, files: list[tuple[str, int, bytes]]) -> list[tuple[str, int, bytes]]:
     """Adds the program that drives a product's hooks: it is part of what the arm's digest pins."""
-    clash = {name for name, _, _ in files} & set(ENTRIES)
+    contents = {name: data for name, _, data in files}
+    clash = set(contents) & {*ENTRIES, *ENACTOR}
     if clash:
         raise _no_program(folder, f"{min(clash)} and {HOOKS}, of which one drives the other away")
-    data = (folder / HOOKS).read_bytes()
     where = f"{folder.name}/{HOOKS}"
-    hooks = HookProgram.parse(data, where=where, max_bytes=MAX_PROGRAM_BYTES)
-    enactor = (images_root() / "memory" / "enactor.py").read_bytes()
+    hooks = HookProgram.parse(contents[HOOKS], where=where, max_bytes=MAX_PROGRAM_BYTES)
+    driver = [
+        (name, 0o644, (images_root() / "memory" / source).read_bytes())
+        for name, source in ENACTOR.items()
+    ]
     whole = [entry for entry in files if entry[0] != HOOKS]
-    return [*whole, (HOOKS, 0o644, hooks.canonical()), (ENACTOR, 0o644, enactor)]
+    return [*whole, (HOOKS, 0o644, hooks.canonical()), *driver]
 
 
 def program_sha256(program: MemoryProgram, recipe_sha256: str | None = None) -> str:

@@ -102,6 +102,7 @@ class DockerMemoryBox:
                 "TZ": "UTC",
                 "PYTHONHASHSEED": "0",
                 "MEMTRIAL_WORK": "/work",
+                "TMPDIR": "/tmp",  # noqa: S108 - the container's own
                 "MEMTRIAL_PRODUCT": program.product or "",
                 "MEMTRIAL_VARIANT": program.variant or "",
             },
