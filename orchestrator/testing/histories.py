@@ -16,17 +16,17 @@ INJECTION = (
 MEGABYTE = "the depot label is read from the feed " * 28_000
 
 
-def said(number: int, text: str, *, role: str = "user", day: int = 5) -> Event:
-    """Returns an event with a number for its id."""
+def said(
+    number: int, text: str, *, role: str = "user", day: int = 5, command: str = "make test"
+) -> Event:
+    """Returns an event with a number for its id; a tool's output comes with the command that made it."""
     return Event.model_validate(
         {
             "event_id": f"s{day:02d}-e{number:02d}",
             "at": f"2026-01-{day:02d}T09:{number:02d}:00Z",
             "role": role,
             "text": text,
-            "tool": ToolCall(name="bash", input="make test", exit_code=1)
-            if role == "tool"
-            else None,
+            "tool": ToolCall(name="bash", input=command, exit_code=1) if role == "tool" else None,
         }
     )
 
@@ -39,7 +39,7 @@ def session(day: int, *events: Event, scope: str = "project") -> Session:
 
 
 def ordinary() -> tuple[Session, ...]:
-    """Returns three sessions with a decision, a rejection, a correction, a failed command and a secret."""
+    """Returns three sessions with a decision, a rejection, a correction, a failed command and a secret, said and typed."""
     return (
         session(
             5,
@@ -47,7 +47,13 @@ def ordinary() -> tuple[Session, ...]:
                 1, "We decided to keep the label text of a return verbatim, never trimmed.", day=5
             ),
             said(2, "Understood: labels of returns stay as they are.", role="assistant", day=5),
-            said(3, "FAILED tests/test_labels.py::test_trim", role="tool", day=5),
+            said(
+                3,
+                "FAILED tests/test_labels.py::test_trim",
+                role="tool",
+                day=5,
+                command=f"PUSH_AS={SECRET} make test",
+            ),
         ),
         session(
             6,

@@ -29,9 +29,10 @@ def room(monkeypatch, tmp_path):
         name, version, degraded = "parrot", "1", ("repeats",)
 
         def start(self):
-            self.kept = {}
+            self.kept, self.heard = {}, []
 
         def tell(self, scope, session_id, exchange):
+            self.heard += [text for _, _, text in exchange]
             new = {f"{scope}:{text}": text for _, role, text in exchange if role != "tool"}
             self.kept |= new
             return new
@@ -69,8 +70,15 @@ def test_every_event_is_accounted_for_and_no_secret_is_told(room):
         assert [e.event_id for e in told.events] == [e.event_id for e in session.events]
     dropped = [e for r in reports for e in r["events"] if e["outcome"] == "dropped"]
     assert [(e["event_id"], e["reason"]) for e in dropped] == [("s07-e03", "empty")]
-    assert not any(histories.SECRET in text for text in parrot.kept)
+    assert not any(histories.SECRET in text for text in parrot.heard)
     assert any("[redacted]" in text for text in parrot.kept)
+
+
+def test_a_secret_in_the_command_of_a_tool_is_redacted_and_counted(room):
+    parrot, reports = lived(room)
+    assert "[bash] PUSH_AS=[redacted] make test (exit 1)" in "".join(parrot.heard)
+    typed = next(e for e in reports[0]["events"] if e["event_id"] == "s05-e03")
+    assert (typed["outcome"], typed["redactions"]) == ("captured", 1)
 
 
 def test_a_memory_rests_on_the_exchange_in_which_it_appeared(room):

@@ -14,6 +14,7 @@ from orchestrator.core.places import fixtures_root
 from orchestrator.memory.compile import compile_context, framed
 from orchestrator.memory.faults import AdapterFault
 from orchestrator.memory.raw_fts import RawFtsAdapter
+from orchestrator.memory.redact import redact
 from orchestrator.memory.sqlite.capture import event_text
 from orchestrator.memory.verbatim import VerbatimMemory
 from orchestrator.model.condition import MemoryBudget
@@ -299,6 +300,17 @@ class KeepsSecrets(Sound):
         capture = super()._kept(event, scope)
         if capture.outcome == "captured":
             self._memories[-1] = self._memories[-1].model_copy(update={"text": event_text(event)})
+        return capture
+
+
+class KeepsTypedSecrets(Sound):
+    """Redacts what is said, and stores the command of a tool as it was typed."""
+
+    def _kept(self, event: Event, scope: str):
+        capture = super()._kept(event, scope)
+        if capture.outcome == "captured" and event.tool:
+            typed = f"{event.tool.input}: {redact(event.text)}"
+            self._memories[-1] = self._memories[-1].model_copy(update={"text": typed})
         return capture
 
 

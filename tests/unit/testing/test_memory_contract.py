@@ -44,6 +44,7 @@ FAULTS = [
     (planted.SaysThatItIsNothing, WHOLE, "found none"),
     (planted.WritesElsewhere, "test_it_touches_its_own_folders_and_nothing_else", "below its own"),
     (planted.KeepsSecrets, "test_no_secret_stays_in_the_store", "no secret"),
+    (planted.KeepsTypedSecrets, "test_no_secret_stays_in_the_store", "no secret"),
     (planted.NamesOtherSources, WHOLE, "sources-as-stored"),
     (planted.CountsItemsWrong, WHOLE, "true-count"),
     (planted.OwnTemplate, WHOLE, "shared-template"),
