@@ -6,7 +6,7 @@ beside it is never run. Reads the metadata and files of installed packages; adds
 
 from __future__ import annotations
 
-import importlib.util
+import os
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -27,16 +27,18 @@ from orchestrator.core.errors import EnvironmentMissing, UsageError
 
 MEMORY_GROUP = "memtrial.memory"
 _CACHE = "__pycache__"
+_BYTECODE = frozenset({".pyc", ".pyo"})
 
 
 @dataclass(frozen=True, slots=True)
 class Plugin:
-    """An entry point and where it comes from."""
+    """An entry point and where it comes from; `root` is the folder (or lone file) that the digest is over."""
 
     name: str
     distribution: str
     version: str
     sha256: str
+    root: Path
     entry: EntryPoint
 
 
@@ -62,19 +64,24 @@ def find_plugin(group: str, name: str) -> Plugin:
             hint="uninstall all but one",
         )
     entry = found[0]
+    root = _root_of(entry)
     return Plugin(
         name=name,
         distribution=entry.dist.name if entry.dist else "unknown",
         version=entry.dist.version if entry.dist else "unknown",
-        sha256=_code_sha256(entry),
+        sha256=_code_sha256(name, root),
+        root=root,
         entry=entry,
     )
 
 
-def _code_sha256(entry: EntryPoint) -> str:
-    """Returns the digest over all files of the top package (or module) that the entry point is in."""
+def _root_of(entry: EntryPoint) -> Path:
+    """Returns the folder of the top package that the entry point is in, or the file of a lone module."""
     top = entry.module.partition(".")[0]
-    spec = importlib.util.find_spec(top)
+    # Where the installation has it, not where an earlier look of ours found it.
+    finders = [finder for finder in sys.meta_path if not isinstance(finder, _FromSource)]
+    specs = (finder.find_spec(top, None) for finder in finders)
+    spec = next((spec for spec in specs if spec is not None), None)
     if spec is None or spec.origin is None:
         raise EnvironmentMissing(
             "plugin-broken",
@@ -82,21 +89,36 @@ def _code_sha256(entry: EntryPoint) -> str:
             hint="install the package again",
         )
     origin = Path(spec.origin)
-    if origin.suffix in {".pyc", ".pyo"}:
+    if origin.suffix in _BYTECODE:
         raise EnvironmentMissing(
             "plugin-without-source",
             f"entry point {entry.name}: expected {top} with its source, found bytecode alone",
             hint="install the package with its source, or bring it as a program (docs/how-to/plug-in-a-memory.md)",
         )
-    root = origin.parent if origin.name == "__init__.py" else origin
-    files = sorted(root.rglob("*")) if root.is_dir() else [root]
-    return digest_sha256(
-        [
-            [path.relative_to(root.parent).as_posix(), sha256_hex(path.read_bytes())]
-            for path in files
-            if path.is_file() and _CACHE not in path.relative_to(root.parent).parts
-        ]
-    )
+    return origin.parent if origin.name == "__init__.py" else origin
+
+
+def _code_sha256(name: str, root: Path) -> str:
+    """Returns the digest over all that can be loaded from a package: every file but the interpreter's own cache."""
+    found = []
+    for folder, folders, files in (
+        os.walk(root) if root.is_dir() else [(root.parent, [], [root.name])]
+    ):
+        linked = [inner for inner in folders if (Path(folder) / inner).is_symlink()]
+        if linked:
+            raise EnvironmentMissing(
+                "plugin-linked",
+                f"entry point {name}: expected folders of its own, found the link {Path(folder) / linked[0]}",
+                hint="install the package as a copy, not as links to another place",
+            )
+        for file in files:
+            path = Path(folder) / file
+            cached = path.parent.name == _CACHE and path.suffix in _BYTECODE
+            if path.is_file() and not cached:
+                found.append(
+                    [path.relative_to(root.parent).as_posix(), sha256_hex(path.read_bytes())]
+                )
+    return digest_sha256(sorted(found))
 
 
 def load_plugin(plugin: Plugin) -> object:
@@ -106,8 +128,9 @@ def load_plugin(plugin: Plugin) -> object:
         EnvironmentMissing: its package is loaded already, in another way.
     """
     top = plugin.entry.module.partition(".")[0]
-    if not any(isinstance(finder, _FromSource) and finder.top == top for finder in sys.meta_path):
-        sys.meta_path.insert(0, _FromSource(top))
+    finder = _FromSource(top, plugin.root)
+    if finder not in sys.meta_path:
+        sys.meta_path.insert(0, finder)
     there = sys.modules.get(top)
     if there is not None and not _is_ours(there):
         raise EnvironmentMissing(
@@ -133,11 +156,12 @@ class _Source(SourceFileLoader):
         return self.source_to_code(self.get_data(path), path)
 
 
+@dataclass(frozen=True)
 class _FromSource:
-    """Finds one top package and all below it by its source (or its compiled extensions), and nothing else."""
+    """Finds one top package and all below it by its source (or its compiled extensions), and only below its root."""
 
-    def __init__(self, top: str) -> None:
-        self.top = top
+    top: str
+    root: Path
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
@@ -145,13 +169,18 @@ class _FromSource:
         """Returns where a module of the package is.
 
         Raises:
-            ModuleNotFoundError: the package has it as bytecode only, or not at all.
+            ModuleNotFoundError: the package has it as bytecode only, elsewhere, or not at all.
         """
         if fullname.partition(".")[0] != self.top:
             return None
         kinds = ((ExtensionFileLoader, EXTENSION_SUFFIXES), (_Source, SOURCE_SUFFIXES))
-        for folder in sys.path if path is None else path:
+        for folder in [str(self.root.parent)] if path is None else path:
             spec = FileFinder(folder or ".", *kinds).find_spec(fullname)
-            if spec is not None and spec.loader is not None:
+            if spec is not None and spec.loader is not None and self._pinned(spec.origin):
                 return spec
-        raise ModuleNotFoundError(f"no source of {fullname}", name=fullname)
+        raise ModuleNotFoundError(f"no source of {fullname} below {self.root}", name=fullname)
+
+    def _pinned(self, origin: str | None) -> bool:
+        """Whether a file is one that the digest is over: a package may point its path at other folders."""
+        found = Path(origin or "").absolute()
+        return found == self.root or found.is_relative_to(self.root)

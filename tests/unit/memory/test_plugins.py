@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import importlib.machinery
 import importlib.util
 import marshal
 import sys
@@ -124,6 +125,58 @@ def test_a_module_that_is_bytecode_alone_is_part_of_the_pin_and_not_imported(sit
     remembered = life_of(adapter_of(theirs, None, COUNTER)(), theirs, said("one"))
     assert remembered.failure is not None
     assert "no source of their_memory_h.inner" in remembered.failure.detail
+
+
+def test_source_in_the_folder_of_bytecode_is_part_of_the_pin(site):
+    install(site, "their_memory_k")
+    before = find_plugin(MEMORY_GROUP, "theirs").sha256
+    cache = site / "their_memory_k" / "__pycache__"
+    cache.mkdir()
+    (cache / "inner.py").write_text(SOURCE)
+    assert find_plugin(MEMORY_GROUP, "theirs").sha256 != before
+
+
+def test_a_package_that_links_to_folders_elsewhere_has_no_pin(site, tmp_path_factory):
+    install(site, "their_memory_l")
+    elsewhere = tmp_path_factory.mktemp("elsewhere")
+    (elsewhere / "__init__.py").write_text(SOURCE)
+    (site / "their_memory_l" / "inner").symlink_to(elsewhere)
+    with pytest.raises(EnvironmentMissing, match=r"found the link .*their_memory_l/inner"):
+        find_plugin(MEMORY_GROUP, "theirs")
+
+
+def test_what_a_package_takes_from_folders_outside_its_pin_is_not_loaded(
+    site, theirs, tmp_path_factory
+):
+    elsewhere = tmp_path_factory.mktemp("elsewhere")
+    (elsewhere / "inner.py").write_text(SOURCE)
+    install(
+        site,
+        "their_memory_m",
+        f"__path__.append({str(elsewhere)!r})\nfrom their_memory_m.inner import adapter\n",
+    )
+    remembered = life_of(adapter_of(theirs, None, COUNTER)(), theirs, said("one"))
+    assert remembered.failure is not None
+    assert "no source of their_memory_m.inner below" in remembered.failure.detail
+
+
+def test_a_package_that_a_finder_of_its_own_finds_is_loaded_from_where_it_was_pinned(
+    site, theirs, tmp_path_factory, monkeypatch
+):
+    elsewhere = tmp_path_factory.mktemp("editable")
+    install(site, "their_memory_n", "raise SystemExit('another')\n")
+    (elsewhere / "their_memory_n").mkdir()
+    (elsewhere / "their_memory_n" / "__init__.py").write_text(SOURCE)
+
+    class Editable:
+        def find_spec(self, fullname, path=None, target=None):
+            finder = importlib.machinery.PathFinder
+            return finder.find_spec(fullname, [str(elsewhere)]) if path is None else None
+
+    monkeypatch.setattr(sys, "meta_path", [Editable(), *sys.meta_path])
+    assert find_plugin(MEMORY_GROUP, "theirs").root == elsewhere / "their_memory_n"
+    remembered = life_of(adapter_of(theirs, None, COUNTER)(), theirs, said("one"))
+    assert remembered.failure is None
 
 
 def test_a_package_without_source_has_no_pin(site, theirs):
