@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from importlib.machinery import (
     EXTENSION_SUFFIXES,
@@ -100,10 +100,9 @@ def _root_of(entry: EntryPoint) -> Path:
 
 def _code_sha256(name: str, root: Path) -> str:
     """Returns the digest over all that can be loaded from a package: every file but the interpreter's own cache."""
+    lone: Iterable[tuple[str, list[str], list[str]]] = [(str(root.parent), [], [root.name])]
     found = []
-    for folder, folders, files in (
-        os.walk(root) if root.is_dir() else [(root.parent, [], [root.name])]
-    ):
+    for folder, folders, files in os.walk(str(root)) if root.is_dir() else lone:
         linked = [inner for inner in folders if (Path(folder) / inner).is_symlink()]
         if linked:
             raise EnvironmentMissing(
