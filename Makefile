@@ -112,8 +112,6 @@ proof-products: setup ## Prove that mem0, LangMem and server-memory meet the con
 proof-ladder: setup ## Print how far the follower gets with each kind of memory over the pack; writes results/proofs
 	@$(PYTHON_VENV) -m bench.ladder
 
-schemas: setup ## Write schemas/ from the documents
-
 schemas: setup ## Write schemas/ from the documents, and pin every arm to its adapter's code
 	@$(MEMTRIAL) schemas
 	@$(MEMTRIAL) list conditions --pin > /dev/null

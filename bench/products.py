@@ -22,6 +22,7 @@ from xml.etree import ElementTree
 
 from orchestrator.cli.live import Progress
 from orchestrator.core.clock import run_stamp
+from orchestrator.core.errors import MemtrialError, UsageError
 from orchestrator.core.places import fixtures_root, images_root, results_root
 from orchestrator.model.condition import Condition
 from orchestrator.pipeline.imaging import layer_of_product
@@ -31,9 +32,12 @@ from orchestrator.report.build import build_report
 from orchestrator.report.terminal import render_report
 from orchestrator.sandbox.products import product_recipe_sha256, read_product_recipe
 from orchestrator.sources.loader import load_conditions
+from orchestrator.testing.memory import MemoryContract
 
 TESTS = "tests/docker/test_memory_products.py"
 TASK = "cachetools-account-key"
+FEWEST_TESTS = sum(name.startswith("test_") for name in vars(MemoryContract))
+"""The promises of the contract kit; an arm of which fewer were tried has proven nothing."""
 
 
 def made(condition: Condition, say: Any) -> dict[str, Any]:
@@ -90,6 +94,42 @@ def end_to_end(arms: list[str], progress: Progress) -> dict[str, Any]:
     }
 
 
+def chosen(registry: tuple[Condition, ...], names: list[str]) -> list[Condition]:
+    """Returns the arms with a product that are asked for; all of them where none is named.
+
+    Raises:
+        UsageError: a name is of no such arm.
+    """
+    arms = [condition for condition in registry if condition.product]
+    known = [arm.id for arm in arms]
+    unknown = [name for name in names if name not in known]
+    if unknown or not arms:
+        raise UsageError(
+            "unknown-condition",
+            f"expected arms with a product ({', '.join(known)}), found {', '.join(unknown) or 'none'}",
+            hint="memtrial list conditions",
+        )
+    return [arm for arm in arms if not names or arm.id in names]
+
+
+def verdict_on(proof: dict[str, Any]) -> list[str]:
+    """Returns what is wrong: a failed test, an arm that was not tried, a trial whose memory was not verified."""
+    wrong = []
+    for name, arm in proof["arms"].items():
+        wrong += [f"{name}: {test}: {why}" for test, why in arm["kit"]["failed"].items()]
+        if arm["kit"]["tests"] < FEWEST_TESTS:
+            wrong.append(
+                f"{name}: expected {FEWEST_TESTS} tests of the contract or more, found {arm['kit']['tests']}"
+            )
+        if name not in proof["trials"]:
+            wrong.append(f"{name}: expected a trial, found none")
+    return wrong + [
+        f"{name}: memory {trial['memory']}"
+        for name, trial in proof["trials"].items()
+        if name != "no_memory" and trial["memory"] != "verified"
+    ]
+
+
 def main() -> int:
     """Makes, tries, runs, writes."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -97,9 +137,10 @@ def main() -> int:
     parser.add_argument("--workers", type=int, default=2, help="how many arms are tried at a time")
     parser.add_argument("--each", type=int, default=0, help="how many tests of an arm at a time")
     options = parser.parse_args()
-    chosen = options.conditions
-    registry = load_conditions(fixtures_root()).conditions
-    arms = [c for c in registry if c.product and (not chosen or c.id in chosen)]
+    try:
+        arms = chosen(load_conditions(fixtures_root()).conditions, options.conditions)
+    except MemtrialError as error:
+        parser.error(error.message)
     stamp, progress = run_stamp(), Progress()
     out = results_root() / "proofs" / f"products-{stamp}.json"
     out.parent.mkdir(parents=True, exist_ok=True)
@@ -117,17 +158,7 @@ def main() -> int:
         for done in as_completed(tried):
             proof["arms"][tried[done]]["kit"] = done.result()
             write()
-    wrong = [
-        f"{arm.id}: {name}: {why}"
-        for arm in arms
-        for name, why in proof["arms"][arm.id]["kit"]["failed"].items()
-    ]
-    wrong += [
-        f"{name}: memory {trial['memory']}"
-        for name, trial in proof["trials"].items()
-        if name not in {"no_memory"} and trial["memory"] != "verified"
-    ]
-    proof["wrong"] = wrong
+    proof["wrong"] = wrong = verdict_on(proof)
     write()
     print(f"products: {'; '.join(wrong) or 'every arm meets the contract'}; {out}")
     return 1 if wrong else 0
