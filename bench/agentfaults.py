@@ -74,6 +74,9 @@ class FaultyMode:
         self.calls = 0
         self.died = asyncio.Event()
 
+    def refuses(self, _: object) -> None:
+        """Refuses nothing."""
+
     async def answer(self, call: Call) -> Answer:
         """Answers, or fails."""
         self.calls += 1

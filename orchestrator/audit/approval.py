@@ -31,7 +31,7 @@ from orchestrator.model.approval import (
 )
 from orchestrator.model.gateway import LivePin
 from orchestrator.model.record import RunApproved, RunResumed
-from orchestrator.model.usage import Usage
+from orchestrator.model.usage import PROVIDER_OF, Usage
 from orchestrator.pipeline.dossier import Dossier
 from orchestrator.trust.envelope import Opened as Signed
 from orchestrator.trust.envelope import open_signed
@@ -93,6 +93,7 @@ def check_approval(
             raise _differs(f"{what} {expected}", str(found))
     _check_approvers(signed, allowed, approvers)
     calls = _check_record(allowed, dossier, accounts)
+    _check_asked(pin, accounts)
     approval = allowed.approval
     signers = ", ".join(keyid[:16] for keyid in signed.signers)
     told = f"{entry.standing}: {approval.approval_id} by {signers}, at most {allowed.max_usd_micros} micro-USD; {calls} calls within it"
@@ -218,6 +219,22 @@ def _check_record(allowed: _Allowed, dossier: Dossier, accounts: Accounts | None
     if spent > allowed.max_usd_micros:
         raise _not_kept(f"at most {allowed.max_usd_micros} micro-USD spent", f"{spent}")
     return len(accounts.charges)
+
+
+def _check_asked(pin: LivePin, accounts: Accounts | None) -> None:
+    """Refuses calls of another model, or to another provider, than was signed: sent, or with money set aside."""
+    if accounts is None:
+        return
+    signed = f"calls of {pin.model} at {pin.upstream.provider} alone"
+    for charge in accounts.charges:
+        if charge.reserved.model != pin.model:
+            raise _not_kept(signed, f"money set aside for {charge.reserved.model}")
+    for exchange in accounts.exchanges():
+        if not exchange.tries:
+            continue
+        provider = PROVIDER_OF[exchange.api] if exchange.api else None
+        if (exchange.model, provider) != (pin.model, pin.upstream.provider):
+            raise _not_kept(signed, f"one of {exchange.model} at {provider}")
 
 
 def _check_counts(caps: ApprovedCaps, dossier: Dossier, accounts: Accounts | None) -> None:

@@ -19,6 +19,7 @@ from orchestrator.gateway.log import read_lines
 from orchestrator.gateway.modes import Answer, Call, CannotAnswer, UpstreamCut
 from orchestrator.gateway.normalise import first_difference, normal_form
 from orchestrator.gateway.record import BODIES, REDACTED, TRAFFIC
+from orchestrator.gateway.wire import Asked
 from orchestrator.model.exchange import Exchange, Match, TrafficLine
 from orchestrator.model.gateway import Divergence
 
@@ -75,6 +76,9 @@ class ReplayMode:
         self._cassette = cassette
         self._used: dict[tuple[Track, int], set[int]] = defaultdict(set)
         self.divergences: dict[tuple[str, int], Divergence] = {}
+
+    def refuses(self, _: Asked) -> None:
+        """Refuses nothing: what was recorded was admitted."""
 
     async def answer(self, call: Call) -> Answer:
         """Returns the recorded answer to a call.

@@ -211,6 +211,9 @@ class Desk:
                 400,
                 f"expected a model with a price for {asked.api} ({known}), found {asked.model[:80]!r}",
             )
+        unfit = self.mode.refuses(asked)
+        if unfit is not None:
+            raise _Refused("refused_policy", 400, unfit)
         reservation = self._reserve(
             draft, grant, bound_usd_micros(asked, price), bound_usage(asked, price)
         )

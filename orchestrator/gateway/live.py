@@ -1,7 +1,7 @@
 """The live mode: passes a call on to its provider, byte for byte, with the provider's key in place of the token.
 
-Cannot be constructed without a permit. Goes only to the origins that the permit names, follows no
-redirect and no proxy of the environment. Busy providers and lost connections are waited out before the
+Cannot be constructed without a permit. Asks only the models and goes only to the origins that the permit
+names, follows no redirect and no proxy of the environment. Busy providers and lost connections are waited out before the
 first byte, with one policy for every agent; after it nothing is ever repeated.
 """
 
@@ -29,6 +29,7 @@ from orchestrator.core.errors import ApprovalRefused, EnvironmentMissing
 from orchestrator.gateway.batches import batches
 from orchestrator.gateway.keys import ProviderKeys
 from orchestrator.gateway.modes import Answer, Call, CannotAnswer, Headers, UpstreamCut
+from orchestrator.gateway.wire import Asked
 from orchestrator.model.exchange import UpstreamTry
 from orchestrator.model.permit import Permit
 from orchestrator.model.usage import PROVIDER_OF
@@ -115,21 +116,32 @@ class LiveMode:
                 hint="have the plan approved again",
             )
 
+    def refuses(self, asked: Asked) -> str | None:
+        """Returns why a request asks for something else than was signed: another model, another provider."""
+        provider, models = PROVIDER_OF[asked.api], self._permit.models
+        if asked.model not in models:
+            return f"expected the model that was signed, {', '.join(models)}, found {asked.model[:80]!r}"
+        if provider not in self._origins:
+            return f"expected a provider that was signed, {', '.join(self._origins)}, found {provider}, which {asked.api} goes to"
+        return None
+
     async def answer(self, call: Call) -> Answer:
         """Passes a call on and returns the answer that begins.
 
         Raises:
-            CannotAnswer: no time left, no key, no origin, or the provider stayed busy or away.
+            CannotAnswer: not what was signed, no time left, no key, or the provider stayed busy or away.
         """
+        unfit = self.refuses(call.asked)
+        if unfit is not None:
+            raise CannotAnswer("refused_policy", unfit, status=400)
         provider = PROVIDER_OF[call.asked.api]
         try:
             key = self._keys.header(provider)
             url = httpx2.URL(self._origins[provider] + call.target)
         except EnvironmentMissing as error:
             raise CannotAnswer("not_permitted", error.message, status=400) from error
-        except (KeyError, httpx2.InvalidURL) as error:
-            reason = f"the permit names no origin for {provider}, or the address is invalid"
-            raise CannotAnswer("not_permitted", reason, status=400) from error
+        except httpx2.InvalidURL as error:
+            raise CannotAnswer("not_permitted", "the address is invalid", status=400) from error
         tries: list[UpstreamTry] = []
         headers = [*passed(call.headers), (b"accept-encoding", b"identity"), key]
         response = await self._seek(url, headers, call.raw, tries)

@@ -81,6 +81,9 @@ class Mode(Protocol):
     def name(self) -> Literal["scripted", "replay", "live"]:
         """What the record calls it."""
 
+    def refuses(self, asked: Asked) -> str | None:
+        """Returns why it may not answer such a request, asked before anything is set aside; None if it may."""
+
     async def answer(self, call: Call) -> Answer:
         """Begins the answer to a call.
 

@@ -20,7 +20,7 @@ from orchestrator.gateway.modes import (
     whole,
 )
 from orchestrator.gateway.shown import tools_of
-from orchestrator.gateway.wire import RequestRefused, strings_of, turns_taken
+from orchestrator.gateway.wire import Asked, RequestRefused, strings_of, turns_taken
 from orchestrator.model.script import Scenario, Script, ScriptedTurn, Wanted
 from orchestrator.model.usage import Usage
 
@@ -34,6 +34,9 @@ class ScriptedMode:
 
     def __init__(self, script: Script) -> None:
         self._script = script
+
+    def refuses(self, _: Asked) -> None:
+        """Refuses nothing: a script spends nothing."""
 
     async def answer(self, call: Call) -> Answer:
         """Says the turn that the request's state asks for.

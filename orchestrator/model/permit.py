@@ -14,17 +14,20 @@ from orchestrator.model.usage import Quota
 
 @final
 class Permit:
-    """What was approved: a plan, a sum, a time, and where calls may go.
+    """What was approved: a plan, a sum, a time, which models may be asked, and where calls may go.
 
     `max_usd_micros` bounds the spending of the whole run, `quota` its calls and tokens where people signed
     bounds of these; `not_after` is an RFC 3339 time in UTC;
-    `upstreams` are pairs of provider and origin (`https://host[:port]`).
+    `models` are the ids that calls may ask for; `upstreams` are pairs of provider and origin (`https://host[:port]`).
     """
 
-    __slots__ = ("max_usd_micros", "not_after", "plan_sha256", "quota", "record", "upstreams")
+    __slots__ = (
+        *("max_usd_micros", "models", "not_after", "plan_sha256", "quota", "record", "upstreams"),
+    )
 
     plan_sha256: str
     max_usd_micros: int
+    models: tuple[str, ...]
     not_after: str
     quota: Quota | None
     upstreams: tuple[tuple[str, str], ...]

@@ -83,6 +83,16 @@ def test_an_approved_run_reaches_its_provider_with_a_key_that_the_operator_never
     assert not list((here.socket.parent).glob("r*"))
 
 
+def test_a_priced_model_that_nobody_signed_is_not_asked(here):
+    way = here.way()
+    way.approve("run-1")
+    opened = way.open_trial(place(here))
+    status, answer = post(opened, "/v1/embeddings", {"model": "embed-1", "input": "x"})
+    way.end()
+    assert (status, b"the model that was signed, model-1" in answer) == (400, True)
+    assert here.provider.seen == []
+
+
 def test_the_approval_serves_no_second_run_and_the_first_goes_on(here):
     with closing(here.way()) as first:
         first.approve("run-1")

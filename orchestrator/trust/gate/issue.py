@@ -16,6 +16,7 @@ def issue_permit(
     plan_sha256: str,
     max_usd_micros: int,
     expires_s: int,
+    models: tuple[str, ...],
     upstreams: tuple[Upstream, ...],
     quota: Quota | None = None,
 ) -> Permit:
@@ -24,6 +25,7 @@ def issue_permit(
     permit.plan_sha256 = plan_sha256
     permit.max_usd_micros = max_usd_micros
     permit.not_after = utc_text_of(expires_s)
+    permit.models = models
     permit.upstreams = tuple((u.provider, u.origin) for u in upstreams)
     permit.quota = quota
     permit.record = True

@@ -183,6 +183,8 @@ def pass_local_gate(asked: Asked) -> Leave:
         plan_sha256=approval.plan_sha256,
         max_usd_micros=min(approval.max_usd_micros, pin.caps.per_run_usd_micros),
         expires_s=approval.window.expires_s,
+        # The approval names the plan's bytes, and they name the model.
+        models=(pin.model,),
         upstreams=approval.upstreams,
     )
     return Leave(permit, approval, sha256_hex(asked.envelope_data), state.signers)

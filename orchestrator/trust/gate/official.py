@@ -123,6 +123,7 @@ def dispatch(asked: GateAsked) -> Dispatch:
         plan_sha256=approval.plan_sha256,
         max_usd_micros=approval.caps.max_cost_usd_micros,
         expires_s=approval.window.expires_s,
+        models=(approval.runner.model,),
         upstreams=(approval.runner.upstream,),
         quota=_quota(approval.caps),
     )

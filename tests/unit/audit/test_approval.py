@@ -237,6 +237,26 @@ def test_more_money_than_was_signed_is_refused(told):
     assert "at most 5000000 micro-USD spent" in refused(told)
 
 
+def test_a_call_of_another_model_than_was_signed_is_refused(told):
+    told.exchanges(lambda body: body.model_copy(update={"model": "embed-1"}))
+    assert "calls of model-1 at openai alone, found one of embed-1 at openai" in refused(told)
+
+
+def test_a_call_to_another_provider_than_was_signed_is_refused(told):
+    told.exchanges(lambda body: body.model_copy(update={"api": "messages"}))
+    assert "calls of model-1 at openai alone, found one of model-1 at anthropic" in refused(told)
+
+
+def test_money_set_aside_for_another_model_than_was_signed_is_refused(told):
+    assert told.accounts is not None
+    charges = tuple(
+        replace(c, reserved=c.reserved.model_copy(update={"model": "embed-1"}))
+        for c in told.accounts.charges
+    )
+    told.accounts = replace(told.accounts, charges=charges)
+    assert "found money set aside for embed-1" in refused(told)
+
+
 def test_a_bundle_without_roles_or_with_a_bad_envelope_is_refused(told, live):
     del told.files[layout.ROLES]
     assert "beside the approval" in refused(told)

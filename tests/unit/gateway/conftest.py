@@ -44,10 +44,15 @@ def make_live(provider: FakeServer, tmp_path: Path) -> Iterator[MakeLive]:
     with ExitStack() as stack:
 
         def make(
-            *, patience: Patience = QUICK, origin: str | None = None, **changes: Any
+            *,
+            patience: Patience = QUICK,
+            origin: str | None = None,
+            providers: tuple[str, ...] = ("anthropic", "openai"),
+            models: tuple[str, ...] = ("model-1", "embed-1"),
+            **changes: Any,
         ) -> Running:
             where = origin or provider.origin
-            permit = mint_permit(("anthropic", where), ("openai", where))
+            permit = mint_permit(*((name, where) for name in providers), models=models)
             keys = ProviderKeys(KEYS)  # type: ignore[arg-type]
             mode = LiveMode(permit, keys, plan_sha256=PLAN_SHA256, patience=patience)
             secrets = Secrets(keys.values())

@@ -83,6 +83,7 @@ def mint_permit(
         "plan_sha256": plan_sha256,
         "max_usd_micros": MUCH,
         "not_after": "2999-01-01T00:00:00Z",
+        "models": tuple(price.model for price in PRICES.models),
         "upstreams": upstreams,
         "quota": None,
         "record": True,

@@ -35,6 +35,9 @@ class Silent:
     def __init__(self, piece: bytes = b"") -> None:
         self._piece = piece
 
+    def refuses(self, _: object) -> None:
+        return None
+
     async def answer(self, call: Call) -> Answer:
         if not self._piece:
             await asyncio.sleep(3600)

@@ -60,7 +60,7 @@ def test_no_try_is_sent_from_the_moment_on_at_which_the_permit_ends(provider, mo
         keys = ProviderKeys({"openai": "k" * 20})
         mode = LiveMode(permit, keys, plan_sha256=PLAN_SHA256, sleep=wait)
         call: Any = SimpleNamespace(
-            asked=SimpleNamespace(api="chat"),
+            asked=SimpleNamespace(api="chat", model="model-1"),
             target="/v1/chat/completions",
             headers=((b"x-fake", b"busy:1"), (b"content-type", b"application/json")),
             raw=json.dumps(chat()).encode(),
@@ -118,6 +118,38 @@ def test_calls_go_nowhere_but_to_the_origins_of_the_permit(make_live, provider):
     headers = {"host": provider.origin[7:], "x-forwarded-host": provider.origin[7:]}
     assert post(opened, "/v1/messages", body, headers=headers)[0] == 503
     assert provider.seen == []
+
+
+def test_no_model_is_asked_but_the_signed_one_however_well_it_is_priced(make_live, provider):
+    running = make_live(models=("another-model",))
+    opened = running.open()
+    status, answer = post(opened, "/v1/chat/completions", chat())
+    assert (status, b"expected the model that was signed, another-model" in answer) == (400, True)
+    running.close_trial()
+    (exchange,) = running.exchanges()
+    assert (exchange.outcome, exchange.reserved_usd_micros) == ("refused_policy", 0)
+    assert provider.seen == []
+
+
+def test_no_provider_is_asked_but_the_signed_one(make_live, provider):
+    running = make_live(providers=("openai",))
+    opened = running.open()
+    body = {"model": "model-1", "messages": [], "max_tokens": 5}
+    status, answer = post(opened, "/v1/messages", body)
+    assert (status, b"expected a provider that was signed, openai" in answer) == (400, True)
+    running.close_trial()
+    (exchange,) = running.exchanges()
+    assert (exchange.outcome, exchange.reserved_usd_micros) == ("refused_policy", 0)
+    assert provider.seen == []
+
+
+def test_the_mode_itself_asks_for_nothing_else_than_was_signed():
+    mode = LiveMode(mint_permit(("openai", "http://127.0.0.1:9")), KEYS, plan_sha256=PLAN_SHA256)
+    for api, model in (("chat", "model-2"), ("messages", "model-1")):
+        call: Any = SimpleNamespace(asked=SimpleNamespace(api=api, model=model))
+        with pytest.raises(CannotAnswer, match="that was signed") as refused:
+            asyncio.run(mode.answer(call))
+        assert refused.value.outcome == "refused_policy"
 
 
 def test_a_permit_whose_time_ends_during_the_run_is_told_apart_from_what_a_client_does(

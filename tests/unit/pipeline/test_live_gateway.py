@@ -83,6 +83,19 @@ def test_the_cap_of_the_approval_holds_in_the_gateway(case, tmp_path, provider):
     assert provider.seen == []
 
 
+def test_a_priced_model_that_the_plan_does_not_name_is_not_asked(case, tmp_path, provider):
+    assert case.plan.gateway is not None
+    assert case.plan.gateway.prices.find("embed-1") is not None
+    folder = folder_of(case, tmp_path)
+    with gateway_of(case.plan, folder, ()) as gateway:
+        assert gateway is not None
+        opened = gateway.open_trial(PLACE)
+        body = {"model": "embed-1", "input": "x"}
+        status, answer = post(opened, "/v1/embeddings", body)
+    assert (status, b"the model that was signed, model-1" in answer) == (400, True)
+    assert provider.seen == []
+
+
 def refused(case: Case, folder: Path) -> str:
     with pytest.raises(ApprovalRefused) as error, gateway_of(case.plan, folder, ()):
         pass
