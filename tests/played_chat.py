@@ -35,7 +35,7 @@ CHAT = PlanRequest(
 )
 
 
-class _SocketHTTP(HTTPConnection):
+class SocketHTTP(HTTPConnection):
     def __init__(self, path: Path) -> None:
         super().__init__("gateway", timeout=60)
         self._path = path
@@ -82,7 +82,7 @@ class ChattingWorkspace(PlayedWorkspace):
     ) -> dict[str, Any] | None:
         """Returns the answer; None when the gateway refuses the call."""
         body = {"model": environment["MEMTRIAL_MODEL"], "messages": messages}
-        connection = _SocketHTTP(self._socket)
+        connection = SocketHTTP(self._socket)
         connection.request(
             "POST",
             "/v1/chat/completions",

@@ -16,6 +16,7 @@ from orchestrator.model.statement import (
     RUN_SUMMARY,
     TEST_RESULT,
     TRIAL_ACCOUNT,
+    ArmResult,
     BuildDefinition,
     Builder,
     BuilderVersion,
@@ -71,8 +72,7 @@ class RunFacts:
     files: tuple[tuple[str, str], ...]
     report_sha256: str
     complete: bool
-    verdicts: int
-    resolved: int
+    arms: tuple[ArmResult, ...]
     approval_sha256: str | None
     claims_sha256: str | None
 
@@ -112,8 +112,7 @@ def run_statement(facts: RunFacts) -> bytes:
         standing=facts.plan.standing,
         complete=facts.complete,
         trials=len(facts.plan.trials),
-        verdicts=facts.verdicts,
-        resolved=facts.resolved,
+        arms=facts.arms,
         plan_sha256=facts.plan.digest_sha256(),
         approval_sha256=facts.approval_sha256,
         checkpoint=facts.checkpoint,

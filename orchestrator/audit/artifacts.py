@@ -45,7 +45,7 @@ def _names(seen: Attempted, stage: Stage) -> Iterator[str]:
         yield "output"
         yield from ("traffic", "injection-proof") if seen.plan.gateway else ()
         yield from ("transcript",) if asks else ()
-        yield from (TOOL_LOG,) if seen.condition.delivery == "mcp" else ()
+        yield from (TOOL_LOG,) if seen.condition.gives_tools else ()
     elif stage is Stage.HARVEST:
         yield "diff"
     elif stage is Stage.GRADE:

@@ -22,7 +22,6 @@ from orchestrator.ledger.blobs import BlobWithheld, blob_paths
 from orchestrator.model.bundle import ConsistencyProof, TrialProofs
 from orchestrator.model.materials import Materials
 from orchestrator.model.record import AttemptEnded, StageDone
-from orchestrator.model.report import RunReport
 from orchestrator.model.task import Key
 from orchestrator.pipeline.dossier import (
     Attached,
@@ -219,13 +218,7 @@ def _check_referenced(opened: Opened, dossier: Dossier) -> int:
 
 def compose_again(opened: Opened, dossier: Dossier, accounts: Accounts | None) -> Composition:
     """Composes from the bundle what its seal must have signed."""
-    report_data = opened.files.read(layout.REPORT)
-    attached = Attached(
-        report_data=report_data,
-        report_complete=RunReport.parse(report_data, where=layout.REPORT).complete,
-        approval_data=opened.files.optional(layout.APPROVAL),
-        claims_data=opened.files.optional(layout.CLAIMS),
-    )
+    attached = Attached.read(opened.files.optional, opened.files.read(layout.REPORT))
     keys: dict[str, Key | None] = {}
     for task in dossier.plan.tasks:
         try:

@@ -25,6 +25,7 @@ from orchestrator.memory.life import NOTHING, sessions_sha256
 from orchestrator.memory.sessions import sessions_of
 from orchestrator.model.base import Document
 from orchestrator.model.lifecycle import (
+    DESCRIPTION,
     CaptureReports,
     CompiledContext,
     Description,
@@ -45,7 +46,7 @@ from orchestrator.pipeline.parity import query_of
 D = TypeVar("D", bound=Document)
 
 ANSWERS: dict[Step, str] = {
-    Step.DESCRIBE: "description",
+    Step.DESCRIBE: DESCRIPTION,
     Step.INGEST: "captures",
     Step.SETTLE: "extraction",
     Step.FREEZE: "store",
@@ -121,7 +122,7 @@ def _answers(seen: Attempted) -> _Answers:
         return None if data is None else kind.parse_canonical(data, where=name)
 
     return _Answers(
-        description=read("description", Description),
+        description=read(DESCRIPTION, Description),
         captures=read("captures", CaptureReports),
         extraction=read("extraction", ExtractionReport),
         dump=read("dump", StoreDump),

@@ -52,6 +52,11 @@ class Condition(Closed):
     forbidden_shortcuts: tuple[Text, ...] = ()
     adds: Additions = Additions()
 
+    @property
+    def gives_tools(self) -> bool:
+        """Whether the agent asks tools for its memory, and nothing is put before it."""
+        return self.delivery == "mcp"
+
     @model_validator(mode="after")
     def _budget_belongs_to_memory(self) -> Self:
         if (self.adapter == "none") != (self.budget is None):

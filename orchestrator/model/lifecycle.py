@@ -67,6 +67,11 @@ class Observed(StrEnum):
     RETRIEVAL = "retrieval"
 
 
+Information = Literal["none", "raw", "curated", "gold"]
+DESCRIPTION = "description"
+"""The name of a description among the artifacts of stage `remember`."""
+
+
 class Description(Document):
     """Who a memory system is. `shows` names the parts that it reports; what it hides is opaque.
 
@@ -78,7 +83,7 @@ class Description(Document):
     version: Said
     capabilities: Capabilities
     shows: tuple[Observed, ...]
-    information: Literal["none", "raw", "curated", "gold"]
+    information: Information
     extractor: Said | None = None
     degraded: tuple[Said, ...] = ()
 

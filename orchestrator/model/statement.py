@@ -23,7 +23,7 @@ PAYLOAD_TYPE = "application/vnd.in-toto+json"
 TEST_RESULT = "https://in-toto.io/attestation/test-result/v0.1"
 PROVENANCE = "https://slsa.dev/provenance/v1"
 TRIAL_ACCOUNT = "urn:memtrial:predicate:trial-account:v1"
-RUN_SUMMARY = "urn:memtrial:predicate:run-summary:v1"
+RUN_SUMMARY = "urn:memtrial:predicate:run-summary:v2"
 BUNDLE_SEAL = "urn:memtrial:predicate:bundle-seal:v1"
 
 Base64 = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9+/]*={0,2}$")]
@@ -170,9 +170,19 @@ class KeyPin(Closed):
     label: KeyLabel
 
 
+class ArmResult(Closed):
+    """What an agent under a condition came to, as the report counts it: dropped trials in neither number."""
+
+    agent: Slug
+    condition: Slug
+    verdicts: int = Field(ge=0)
+    resolved: int = Field(ge=0)
+
+
 class RunSummary(Document):
     """Own predicate of a run. `approval_sha256` is filled where the run needed an approval.
 
+    `arms` are those of the report, whose digest stands beside them: no figure of theirs is counted twice.
     `standing` is what its evidence is worth at most: claims rest on official runs alone.
     """
 
@@ -182,8 +192,7 @@ class RunSummary(Document):
     standing: Literal["diagnostic", "directional", "rehearsal", "official"]
     complete: bool
     trials: int = Field(ge=0)
-    verdicts: int = Field(ge=0)
-    resolved: int = Field(ge=0)
+    arms: tuple[ArmResult, ...]
     plan_sha256: Sha256
     approval_sha256: Sha256 | None
     checkpoint: CheckpointPin

@@ -11,13 +11,33 @@ from typing import Literal, Self
 from pydantic import Field, model_validator
 
 from orchestrator.model.base import Closed, Document, Sha256, Slug, Text
-from orchestrator.model.lifecycle import ContractFailure, DropReason, Observed, Step
+from orchestrator.model.lifecycle import (
+    ContractFailure,
+    DropReason,
+    Information,
+    Observed,
+    Step,
+)
 
 TRACE = "memory-trace"
 """The name of a trace among the artifacts of a trial's grade."""
 
 MemoryStatus = Literal["verified", "contract_failure", "not_applicable"]
 """What is known of the memory contract in one trial; told beside the verdict and never merged with it."""
+
+
+def contract_status(
+    failure: ContractFailure | None, information: Information | None
+) -> MemoryStatus:
+    """Returns the status of the memory contract in a trial.
+
+    Args:
+        failure: how it was broken, if it was; what broke its contract is a memory system, whatever it calls itself.
+        information: what the system said that it learns from; None if it did not get to say so.
+    """
+    if failure is not None:
+        return "contract_failure"
+    return "verified" if information in {"raw", "gold"} else "not_applicable"
 
 
 class CandidateSeen(Closed):
@@ -87,7 +107,7 @@ class MemoryTrace(Document):
     remembered_sha256: Sha256
     injection_sha256: Sha256
     key_sha256: Sha256
-    information: Literal["none", "raw", "curated", "gold"] | None
+    information: Information | None
     shows: tuple[Observed, ...]
     extracts: bool
     stages: tuple[Slug, ...] = ()
@@ -112,12 +132,10 @@ class MemoryTrace(Document):
 
     @property
     def applies(self) -> bool:
-        """Whether the arm has a memory system; what broke its contract is one, whatever it calls itself."""
-        return self.failure is not None or self.information in {"raw", "gold"}
+        """Whether the arm has a memory system."""
+        return self.status != "not_applicable"
 
     @property
     def status(self) -> MemoryStatus:
         """The status of the memory contract."""
-        if not self.applies:
-            return "not_applicable"
-        return "contract_failure" if self.failure is not None else "verified"
+        return contract_status(self.failure, self.information)

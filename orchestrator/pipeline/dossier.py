@@ -6,7 +6,7 @@ one function, so that a statement can say nothing that the record does not.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
@@ -34,7 +34,7 @@ from orchestrator.model.plan import Plan, Trial
 from orchestrator.model.record import AttemptEnded, AttemptStarted, MemoryStep, Stage, StageDone
 from orchestrator.model.report import RunReport
 from orchestrator.model.spending import Spending
-from orchestrator.model.statement import CheckpointPin
+from orchestrator.model.statement import ArmResult, CheckpointPin
 from orchestrator.model.task import Key
 from orchestrator.model.verdict import Verdict
 
@@ -69,17 +69,42 @@ class Dossier:
 
 @dataclass(frozen=True, slots=True)
 class Attached:
-    """The files beside the record that the summary of a run names."""
+    """The files beside the record that the summary of a run names; `report` is what `report_data` says."""
 
     report_data: bytes
-    report_complete: bool
+    report: RunReport
     approval_data: bytes | None
     claims_data: bytes | None
 
+    @classmethod
+    def read(cls, read: Callable[[str], bytes | None], report_data: bytes) -> Attached:
+        """Reads them.
+
+        Args:
+            read: gives a file of the run by name; None where there is none.
+            report_data: report.json as it stands, or is to stand, beside the record.
+
+        Raises:
+            DocumentError: the report is malformed.
+        """
+        report = RunReport.parse(report_data, where=layout.REPORT)
+        return cls(report_data, report, read(layout.APPROVAL), read(layout.CLAIMS))
+
     def charges(self) -> dict[str, Charge | None]:
         """Returns to what the report charges each trial."""
-        report = RunReport.parse(self.report_data, where=layout.REPORT)
-        return {row.trial: row.charge for row in report.trials}
+        return {row.trial: row.charge for row in self.report.trials}
+
+    def arms(self) -> tuple[ArmResult, ...]:
+        """Returns what the report counts for each arm."""
+        return tuple(
+            ArmResult(
+                agent=row.agent,
+                condition=row.condition_id,
+                verdicts=row.verdicts,
+                resolved=row.resolved.passed,
+            )
+            for row in self.report.arms
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,7 +205,6 @@ def compose(
     )
     plain = {layout.GUIDE: render_guide(card, pin), layout.SCRIPT: render_script()}
     payloads: dict[str, tuple[bytes | None, ...]] = {}
-    verdicts: list[Verdict] = []
     charges, known = attached.charges(), True
     for trial in dossier.plan.trials:
         record, proofs = _record(dossier, trial, pin)
@@ -196,19 +220,12 @@ def compose(
             continue
         charged = replace(facts, attribution=charges.get(trial.key))
         payloads[name] = trial_statements(charged, dossier.plan, card, keys[trial.task_id])
-        verdicts += [facts.verdict] if facts.verdict else []
-    summary = _summary(dossier, card, pin, verdicts, attached)
+    summary = _summary(dossier, card, pin, attached)
     payloads[layout.SUMMARY] = (summary if known else None,)
     return Composition(plain, payloads)
 
 
-def _summary(
-    dossier: Dossier,
-    card: BundleCard,
-    pin: CheckpointPin,
-    verdicts: list[Verdict],
-    attached: Attached,
-) -> bytes:
+def _summary(dossier: Dossier, card: BundleCard, pin: CheckpointPin, attached: Attached) -> bytes:
     optional = {layout.APPROVAL: attached.approval_data, layout.CLAIMS: attached.claims_data}
     ledger_data = b"".join(line + b"\n" for line in dossier.content.lines)
     files = {
@@ -224,9 +241,8 @@ def _summary(
             checkpoint=pin,
             files=tuple(sorted(files.items())),
             report_sha256=files[layout.REPORT],
-            complete=attached.report_complete,
-            verdicts=len(verdicts),
-            resolved=sum(verdict.resolved for verdict in verdicts),
+            complete=attached.report.complete,
+            arms=attached.arms(),
             approval_sha256=files.get(layout.APPROVAL),
             claims_sha256=files.get(layout.CLAIMS),
         )

@@ -32,7 +32,6 @@ from orchestrator.ledger.blobs import BlobReader, StagedBlobs
 from orchestrator.ledger.chain import exclusive
 from orchestrator.model.bundle import BundleCard, ConsistencyProof, SigstorePin
 from orchestrator.model.plan import Plan
-from orchestrator.model.report import RunReport
 from orchestrator.model.statement import KeyLabel, KeyPin
 from orchestrator.model.task import Key
 from orchestrator.pipeline.dossier import (
@@ -184,12 +183,7 @@ def _compose(
         card,
         blobs,
         keys=dict(keys),
-        attached=Attached(
-            report_data=data,
-            report_complete=RunReport.parse(data, where=layout.REPORT).complete,
-            approval_data=_optional(folder / layout.APPROVAL),
-            claims_data=_optional(folder / layout.CLAIMS),
-        ),
+        attached=Attached.read(lambda name: _optional(folder / name), data),
         spending=accounts.spending if accounts else {},
     )
 

@@ -103,7 +103,7 @@ def prepare(bench: Bench, journal: Journal, containers: ExitStack) -> Prepared:
             hint="restore the fixtures, or make a new plan with `memtrial plan`",
         )
     sockets = open_gateway(bench, journal, containers)
-    if sockets is not None and bench.condition.delivery == "mcp":
+    if sockets is not None and bench.condition.gives_tools:
         bench.tools = ToolDoor(sockets)
         containers.callback(bench.tools.close)
     bench.workspace = containers.enter_context(

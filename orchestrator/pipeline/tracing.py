@@ -12,6 +12,7 @@ from orchestrator.memory.sessions import PROJECT
 from orchestrator.model.base import Document
 from orchestrator.model.condition import Condition
 from orchestrator.model.lifecycle import (
+    DESCRIPTION,
     MAX_K,
     CaptureReports,
     Description,
@@ -32,7 +33,7 @@ Read = Callable[[str], bytes | None]
 
 def is_traced(condition: Condition) -> bool:
     """Whether the trials of an arm have a trace: all but those without memory, or whose agent asks tools for it."""
-    return condition.adapter != "none" and condition.delivery != "mcp"
+    return condition.adapter != "none" and not condition.gives_tools
 
 
 def keep_trace(
@@ -108,7 +109,7 @@ def _stages(trial: str, read: Read, remembered: Remembered) -> Stages:
 
     return Stages(
         remembered=remembered,
-        description=document("description", Description),
+        description=document(DESCRIPTION, Description),
         captures=document("captures", CaptureReports),
         extraction=document("extraction", ExtractionReport),
         dump=document("dump", StoreDump),

@@ -21,7 +21,8 @@ from orchestrator.ledger.history import (
     replay,
 )
 from orchestrator.model.attribution import Charge
-from orchestrator.model.memory import Injection
+from orchestrator.model.lifecycle import DESCRIPTION, Description
+from orchestrator.model.memory import Injection, Remembered
 from orchestrator.model.outcome import Outcome
 from orchestrator.model.plan import Plan, Trial
 from orchestrator.model.record import AttemptEnded, Stage
@@ -36,7 +37,7 @@ from orchestrator.model.report import (
 )
 from orchestrator.model.resources import add_up
 from orchestrator.model.spending import CapCount
-from orchestrator.model.trace import TRACE, MemoryTrace
+from orchestrator.model.trace import TRACE, MemoryTrace, contract_status
 from orchestrator.model.verdict import MEMORY_REASONS, FailureReason, Tally, Verdict
 from orchestrator.report.check import check_blobs
 from orchestrator.report.explain import NOT_RUN, why
@@ -55,17 +56,20 @@ class Graded:
 
     trial: Trial
     record: TrialRecord
-    verdict: Verdict | None
+    told: Told | None
     injection: Injection | None
-    trace: MemoryTrace | None = None
     dropped: bool = False
     spent: TrialSpending | None = None
 
     @property
+    def verdict(self) -> Verdict | None:
+        """Its verdict, if it has one."""
+        return self.told.verdict if self.told else None
+
+    @property
     def resolved(self) -> bool:
-        """Whether it counts as resolved for its arm: by its verdict, and with an unbroken memory contract."""
-        whole = self.trace is None or self.trace.failure is None
-        return whole and self.verdict is not None and self.verdict.resolved
+        """Whether it counts as resolved for its arm."""
+        return self.told is not None and self.told.resolved
 
     @property
     def last(self) -> AttemptEnded | None:
@@ -153,15 +157,11 @@ def report_of(
     spent = trial_spendings(plan, run, blobs, accounts)
     graded, blocks = _admitted(
         [
-            replace(_graded(trial, run, blobs), spent=spent.get(trial.key))
+            replace(_graded(plan, trial, run, blobs), spent=spent.get(trial.key))
             for trial in sorted(plan.trials, key=lambda t: t.key)
         ]
     )
-    told = [
-        Told(item.trial, item.verdict, item.trace)
-        for item in graded
-        if item.verdict is not None and not item.dropped
-    ]
+    told = [item.told for item in graded if item.told is not None and not item.dropped]
     charges = charges_of(told)
     arms = [(agent.name, c.id) for agent in plan.agents for c in plan.conditions]
     return RunReport(
@@ -210,7 +210,7 @@ def _plan(folder: Path) -> Plan:
     return Plan.parse(data, where="plan.json")
 
 
-def _graded(trial: Trial, run: RunRecord, blobs: BlobReader) -> Graded:
+def _graded(plan: Plan, trial: Trial, run: RunRecord, blobs: BlobReader) -> Graded:
     record = run.trial(trial.key)
     attempt = record.graded
     if attempt is None or attempt.ended is None:
@@ -233,7 +233,20 @@ def _graded(trial: Trial, run: RunRecord, blobs: BlobReader) -> Graded:
             f"{trial.key}: expected its own verdict, found one of {'/'.join(map(str, named))}",
             hint="restore the results folder from a copy",
         )
-    return Graded(trial, record, verdict, injection, _trace(trial.key, attempt, blobs))
+    return Graded(trial, record, _told(plan, trial, attempt, verdict, blobs), injection)
+
+
+def _told(
+    plan: Plan, trial: Trial, attempt: AttemptRecord, verdict: Verdict, blobs: BlobReader
+) -> Told:
+    """Reads how the memory contract was kept: from the trace, or where tools leave none, from the memory's life."""
+    if not plan.condition(trial.condition_id).gives_tools:
+        return Told.followed(trial, verdict, _trace(trial.key, attempt, blobs))
+    done, where = attempt.stages[Stage.REMEMBER], f"memory of {trial.key}"
+    failure = Remembered.parse(blobs.get(done.document_sha256), where=where).failure
+    named = [a.sha256 for a in done.artifacts if a.name == DESCRIPTION]
+    said = Description.parse(blobs.get(named[0]), where=where).information if named else None
+    return Told(trial, verdict, None, contract_status(failure, said), failure)
 
 
 def _trace(key: str, attempt: AttemptRecord, blobs: BlobReader) -> MemoryTrace | None:
@@ -325,11 +338,11 @@ def _row(item: Graded, charge: Charge | None) -> TrialRow:
         status=_status(item),
         outcome=last.outcome if last else None,
         failure_reason=verdict.failure_reason if verdict else None,
-        why=why(verdict, _refused(item), broken=item.trace.failure if item.trace else None)
+        why=why(verdict, _refused(item), broken=item.told.failure if item.told else None)
         if verdict
         else (last.error if last and last.error else NOT_RUN),
         charge=charge,
-        memory_status=item.trace.status if item.trace and not item.dropped else None,
+        memory_status=item.told.contract if item.told and not item.dropped else None,
         memory_tokens=item.injection.tokens if item.injection else None,
         verdict_sha256=verdict.digest_sha256() if verdict else None,
         attempts=len(item.record.attempts),

@@ -16,6 +16,7 @@ _COLUMNS: tuple[tuple[str, str], ...] = (
     ("not_memory", "not memory"),
     ("stage_opaque", "opaque"),
     ("undetermined_no_oracle", "no oracle"),
+    ("", "not followed"),
 )
 NONE = "."
 IN_WORDS: dict[Failure, str] = {
@@ -72,6 +73,8 @@ def _cells(row: MemoryRow) -> tuple[str, ...]:
     counts = {key: 0 for key, _ in _COLUMNS}
     for item in row.charges:
         counts[item.stage.value if item.stage else item.to] += item.count
+    # Facts that an agent gets by tools are not followed, so that such a failure has no charge.
+    counts[""] = row.failed - sum(counts.values())
     shown = (str(counts[key]) if counts[key] else NONE for key, _ in _COLUMNS)
     return (row.agent, row.condition_id, str(row.failed), *shown)
 

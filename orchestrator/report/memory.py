@@ -1,6 +1,7 @@
-"""What failed trials of memory-bearing arms are charged to, from traces and verdicts alone.
+"""What counts as resolved for an arm, and what failed trials of memory-bearing arms are charged to.
 
-Pure over graded trials. An arm without a memory system is charged with nothing.
+Pure over graded trials. An arm without a memory system is charged with nothing; one that gives its memory as
+tools has no trace yet, so it is charged with the contract that it broke and with nothing else.
 """
 
 from __future__ import annotations
@@ -16,11 +17,12 @@ from orchestrator.model.attribution import (
     Failure,
     PathStage,
 )
+from orchestrator.model.lifecycle import ContractFailure
 from orchestrator.model.plan import Trial
 from orchestrator.model.report import ChargeCount, MemoryRow
-from orchestrator.model.trace import MemoryTrace
+from orchestrator.model.trace import MemoryStatus, MemoryTrace
 from orchestrator.model.verdict import Verdict
-from orchestrator.scoring.attribution import charge
+from orchestrator.scoring.attribution import charge, charge_of_contract
 
 _STAGES = list(PathStage)
 _FAILURES = list(Failure)
@@ -29,16 +31,28 @@ _NONE = ("not_memory", "stage_opaque", "undetermined_no_oracle")
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """One graded trial that counts: its verdict, and its trace if its arm has memory."""
+    """One graded trial: its verdict, its trace if its arm's facts are followed, and how its contract was kept.
+
+    `contract` is None for an arm without a memory system. `failure` is how it was broken, if it was.
+    """
 
     trial: Trial
     verdict: Verdict
     trace: MemoryTrace | None
+    contract: MemoryStatus | None
+    failure: ContractFailure | None
+
+    @classmethod
+    def followed(cls, trial: Trial, verdict: Verdict, trace: MemoryTrace | None) -> Told:
+        """Returns a trial of an arm whose facts are followed, or of one without memory, which has no trace."""
+        if trace is None:
+            return cls(trial, verdict, None, None, None)
+        return cls(trial, verdict, trace, trace.status, trace.failure)
 
     @property
     def broken(self) -> bool:
         """Whether its memory system broke its contract."""
-        return self.trace is not None and self.trace.failure is not None
+        return self.failure is not None
 
     @property
     def resolved(self) -> bool:
@@ -83,13 +97,21 @@ class Cells:
 
 
 def charges_of(told: list[Told]) -> dict[str, Charge]:
-    """Returns the charge of every trial that counts as failed for an arm with memory, by trial key."""
+    """Returns the charge of every trial that counts as failed for an arm with memory, by trial key.
+
+    A trial without a trace is charged if its contract broke; what else failed it is not followed.
+    """
     cells = Cells(told)
-    return {
-        t.trial.key: charge(t.trace, t.verdict, cells.oracle(t.trial))
-        for t in told
-        if t.trace is not None and not t.resolved
-    }
+    found: dict[str, Charge] = {}
+    for t in told:
+        if t.resolved:
+            continue
+        oracle = cells.oracle(t.trial)
+        if t.trace is not None:
+            found[t.trial.key] = charge(t.trace, t.verdict, oracle)
+        elif t.failure is not None:
+            found[t.trial.key] = charge_of_contract(t.failure, t.verdict, oracle)
+    return found
 
 
 def memory_rows(
@@ -109,7 +131,7 @@ def memory_rows(
             t
             for t in told
             if (t.trial.agent, t.trial.condition_id) == (agent, condition_id)
-            and t.trace is not None
+            and t.contract is not None
         ]
         if mine:
             rows.append(_row(agent, condition_id, mine, charges, cells.control))
@@ -123,7 +145,7 @@ def _row(
     charges: Mapping[str, Charge],
     control: Callable[[Trial], bool | None],
 ) -> MemoryRow:
-    status = Counter(t.trace.status for t in mine if t.trace is not None)
+    status = Counter(t.contract for t in mine)
     pairs = [(t.resolved, control(t.trial)) for t in mine]
     compared = [(own, other) for own, other in pairs if other is not None]
     return MemoryRow(

@@ -59,12 +59,30 @@ def charge(trace: MemoryTrace, verdict: Verdict, oracle: bool | None) -> Charge:
             not known.
     """
     return (
-        (None if verdict.resolved else _not_memory(verdict, oracle))
-        or _broken(trace.failure)
+        _contract(trace.failure, verdict, oracle)
         or _passes(verdict)
         or _lost(trace, verdict, oracle)
         or _reader(trace, verdict, oracle)
     )
+
+
+def charge_of_contract(failure: ContractFailure, verdict: Verdict, oracle: bool | None) -> Charge:
+    """Charges a trial whose memory contract was broken, and of whose facts nothing more is followed.
+
+    Args:
+        failure: how it was broken.
+        verdict: as for `charge`.
+        oracle: as for `charge`.
+    """
+    return _contract(failure, verdict, oracle) or _broken(failure)
+
+
+def _contract(
+    failure: ContractFailure | None, verdict: Verdict, oracle: bool | None
+) -> Charge | None:
+    """The ladder as far as it goes without a trace."""
+    other = None if verdict.resolved else _not_memory(verdict, oracle)
+    return other or (None if failure is None else _broken(failure))
 
 
 def _not_memory(verdict: Verdict, oracle: bool | None) -> Charge | None:
@@ -85,10 +103,8 @@ def _passes(verdict: Verdict) -> Charge | None:
     return Charge(to="not_memory", evidence=("every test that needs a fact passes",))
 
 
-def _broken(failure: ContractFailure | None) -> Charge | None:
+def _broken(failure: ContractFailure) -> Charge:
     """A memory system that did not deliver has failed at the step at which it broke."""
-    if failure is None:
-        return None
     found = _FAILURE_OF_STEP[failure.step]
     return Charge(
         to="stage",
