@@ -25,12 +25,13 @@ from orchestrator.core.clock import utc_now_text
 from orchestrator.core.gittree import FileEntry
 from orchestrator.core.places import cache_root, fixtures_root
 from orchestrator.gateway.recorded import calls_of
-from orchestrator.memory.builtin import ranked_of
 from orchestrator.memory.none import EmptyAdapter
+from orchestrator.memory.sessions import PROJECT
 from orchestrator.memory.tokens import TokenCounter
 from orchestrator.memory.tools.server import MemoryServer
+from orchestrator.memory.tools.store import ServedStore
 from orchestrator.model.condition import Delivery, MemoryBudget
-from orchestrator.model.lifecycle import Query, Ranked, StoredMemory
+from orchestrator.model.lifecycle import StoredMemory
 from orchestrator.model.plan import ImagePin, Plan, TaskPin
 from orchestrator.pipeline.exposure import agent_calls
 from orchestrator.pipeline.imaging import layer_of_agent, shared_images
@@ -82,12 +83,11 @@ TEXT = f"<memory>\n- [mem:c1] {CANARY}\n</memory>"
 class OneNote(EmptyAdapter):
     """A store of one memory."""
 
-    def retrieve(self, query: Query) -> Ranked:
-        """Returns it, whatever is asked."""
-        note = StoredMemory(
-            memory_id="c1", kind="entry", text=CANARY, scope=query.scope, status="active"
-        )
-        return ranked_of(query, [note], considered=1)
+    def __init__(self, counter: TokenCounter) -> None:
+        super().__init__(counter)
+        self._memories = [
+            StoredMemory(memory_id="c1", kind="entry", text=CANARY, scope=PROJECT, status="active")
+        ]
 
 
 def places() -> dict[str, str]:
@@ -158,7 +158,7 @@ def tools_at(folder: Path, channel: Delivery | None) -> Iterator[None]:
         return
     counter = TokenCounter()
     budget = MemoryBudget(unit="o200k_base", max_tokens=700)
-    server = MemoryServer(OneNote(counter), "empty", budget, counter, 5)
+    server = MemoryServer(ServedStore(OneNote(counter), budget, counter, 5), "empty")
     with ToolDoor(folder).serving(server):
         yield
 

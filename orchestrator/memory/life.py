@@ -12,7 +12,7 @@ from functools import partial
 from typing import TypeVar
 
 from orchestrator.core.canonical import sha256_hex
-from orchestrator.core.errors import DocumentError
+from orchestrator.memory.answering import answered
 from orchestrator.memory.archive import archive_of
 from orchestrator.memory.checks import (
     check_capture,
@@ -186,29 +186,14 @@ class _Life:
 
     def _answer(self, kind: type[D], run: Callable[[], D], limit_s: float | None = None) -> D:
         """Calls the adapter and reads its answer again from its own bytes: what it holds is data alone."""
-
-        def told() -> bytes:
-            answer: object = run()
-            if not isinstance(answer, kind):
-                raise AdapterFault(
-                    "answer_invalid",
-                    "typed-answer",
-                    f"expected a {kind.__name__}, found {type(answer).__name__}",
-                )
-            return kind.canonical(answer)
-
-        data = self._call(told, limit_s)
-        limit = self._a.limits.answer_bytes
-        if len(data) > limit:
-            raise AdapterFault(
-                "flooded",
-                "answer-bounded",
-                f"expected an answer of at most {limit} bytes, found {len(data)}",
-            )
-        try:
-            return kind.parse_canonical(data, where=kind.__name__, max_bytes=limit)
-        except DocumentError as error:
-            raise AdapterFault("answer_invalid", "valid-answer", error.message) from error
+        limits = self._a.limits
+        return answered(
+            self._watchdog,
+            kind,
+            run,
+            limit_s=limit_s or limits.step_s,
+            max_bytes=limits.answer_bytes,
+        )
 
     def _described(self, describe: Callable[[], Description]) -> Description:
         description = self._answer(Description, describe)

@@ -11,6 +11,7 @@ from orchestrator.model.memory import Remembered
 from orchestrator.model.record import Stage
 from orchestrator.model.toolcalls import TOOL_LOG
 from orchestrator.pipeline.journal import Journal
+from orchestrator.pipeline.parity import limits_of
 from orchestrator.pipeline.toolserver import served_store
 from orchestrator.protocols import GatewayAccess
 
@@ -51,14 +52,20 @@ def memory_tools(bench: Bench, journal: Journal) -> Iterator[None]:
         return
     remembered = journal.recorded(Stage.REMEMBER, Remembered)
     archive = journal.found(Stage.REMEMBER, STORE)
-    adapter = bench.adapter()
+    adapter, dump_sha256 = bench.adapter(), remembered.store_sha256 if remembered else None
     if archive is None or remembered is None or remembered.failure is not None:
         # A memory system that broke its contract delivers nothing: its agent finds an empty store.
-        adapter, archive = EmptyAdapter(bench.counter), None
-    with (
-        served_store(adapter, bench.condition, archive, bench.counter) as server,
-        bench.tools.serving(server),
-    ):
-        yield
-    bench.tool_log = server.log()
+        adapter, archive, dump_sha256 = EmptyAdapter(bench.counter), None, None
+    with served_store(
+        adapter,
+        bench.condition,
+        archive,
+        bench.counter,
+        dump_sha256=dump_sha256,
+        limits=limits_of(bench.plan.parity),
+    ) as server:
+        with bench.tools.serving(server):
+            yield
+        log = server.log()
+    bench.tool_log = log.model_copy(update={"door": bench.tools.fault})
     journal.keep(TOOL_LOG, bench.tool_log.canonical())

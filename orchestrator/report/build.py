@@ -21,8 +21,7 @@ from orchestrator.ledger.history import (
     replay,
 )
 from orchestrator.model.attribution import Charge
-from orchestrator.model.lifecycle import DESCRIPTION, Description
-from orchestrator.model.memory import Injection, Remembered
+from orchestrator.model.memory import Injection
 from orchestrator.model.outcome import Outcome
 from orchestrator.model.plan import Plan, Trial
 from orchestrator.model.record import AttemptEnded, Stage
@@ -40,6 +39,7 @@ from orchestrator.model.spending import CapCount
 from orchestrator.model.trace import TRACE, MemoryTrace, contract_status
 from orchestrator.model.verdict import MEMORY_REASONS, FailureReason, Tally, Verdict
 from orchestrator.report.check import check_blobs
+from orchestrator.report.contracts import contract_of_tools
 from orchestrator.report.explain import NOT_RUN, why
 from orchestrator.report.memory import Told, charges_of, memory_rows
 from orchestrator.report.spending import (
@@ -242,10 +242,7 @@ def _told(
     """Reads how the memory contract was kept: from the trace, or where tools leave none, from the memory's life."""
     if not plan.condition(trial.condition_id).gives_tools:
         return Told.followed(trial, verdict, _trace(trial.key, attempt, blobs))
-    done, where = attempt.stages[Stage.REMEMBER], f"memory of {trial.key}"
-    failure = Remembered.parse(blobs.get(done.document_sha256), where=where).failure
-    named = [a.sha256 for a in done.artifacts if a.name == DESCRIPTION]
-    said = Description.parse(blobs.get(named[0]), where=where).information if named else None
+    failure, said = contract_of_tools(attempt, blobs, where=trial.key)
     return Told(trial, verdict, None, contract_status(failure, said), failure)
 
 

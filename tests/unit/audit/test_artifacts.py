@@ -24,7 +24,7 @@ def attempted(delivery: str, *kept: str) -> Any:
         record=SimpleNamespace(stages={Stage.ACT: done}),
         plan=SimpleNamespace(gateway=object(), agent=lambda _: agent),
         trial=SimpleNamespace(agent="codex"),
-        condition=SimpleNamespace(delivery=delivery),
+        condition=SimpleNamespace(gives_tools=delivery == "mcp"),
         require=require,
     )
 
