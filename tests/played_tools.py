@@ -6,6 +6,7 @@ Speaks as Claude Code does: lists the server's tools, offers them with every cal
 from __future__ import annotations
 
 import json
+import re
 import socket
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -47,8 +48,10 @@ class ToolServer:
         said = {"jsonrpc": "2.0", "id": self._number, "method": method, "params": params}
         self._lines.write(json.dumps(said).encode() + b"\n")
         self._lines.flush()
-        found: dict[str, Any] = json.loads(self._lines.readline())["result"]
-        return found
+        found: dict[str, Any] = json.loads(self._lines.readline())
+        told = {"content": [{"type": "text", "text": str(found.get("error"))}], "isError": True}
+        answer: dict[str, Any] = found.get("result", told)
+        return answer
 
     def close(self) -> None:
         self._lines.close()
@@ -69,6 +72,7 @@ class ToolWorkspace(PlayedWorkspace):
         self._tools = tools
         self._does = does
         self._task_id = task.digests.id
+        self._heard: list[str] = []
         if tools:
             seen = FileSeen(path=f"/run/memtrial/{SOCKET_NAME}", kind="other", bytes=0, sha256=None)
             files = tuple(sorted((*self.inventory.files, seen), key=lambda file: file.path))
@@ -93,7 +97,18 @@ class ToolWorkspace(PlayedWorkspace):
         if self._does != "as told":
             task = load_task(fixtures_root(), self._task_id)
             self._patch = task.rehearsal.reference_patch if self._does == "all" else ""
-        return ActOutcome("exited", 0, b"played\n", output_truncated=False)
+        return ActOutcome("exited", 0, self._said(), output_truncated=False)
+
+    def _said(self) -> bytes:
+        """Returns what it prints: its servers, and at its end the first note of each answer, by name."""
+        servers = [{"name": "memory", "status": "connected"}] if self._tools else []
+        cited = [id_ for text in self._heard for id_ in re.findall(r"\[mem:[^\]]+\]", text)[:1]]
+        done = {"content": [{"type": "text", "text": f"Done, by {' '.join(cited)}."}]}
+        events: list[dict[str, Any]] = [
+            {"type": "system", "subtype": "init", "mcp_servers": servers},
+            {"type": "assistant", "message": done},
+        ]
+        return b"".join(json.dumps(event).encode() + b"\n" for event in events)
 
     def _result(self, call: dict[str, Any], server: ToolServer | None) -> dict[str, Any]:
         text = "exit 0"
@@ -101,6 +116,7 @@ class ToolWorkspace(PlayedWorkspace):
             name = call["name"].removeprefix(_SERVED)
             answer = server.ask("tools/call", name=name, arguments=call["input"])
             text = answer["content"][0]["text"]
+            self._heard.append(text)
         elif MARK in call["input"]["command"]:
             command = call["input"]["command"]
             self._patch = command.split(f"<<'{MARK}'\n", 1)[1].rpartition(MARK)[0]

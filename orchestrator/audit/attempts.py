@@ -15,6 +15,7 @@ from orchestrator.model.condition import Condition
 from orchestrator.model.plan import Plan, Trial
 from orchestrator.model.record import Stage
 from orchestrator.model.task import Brief, History, Key, Rehearsal
+from orchestrator.model.toolcalls import TOOL_LOG, ToolLog
 from orchestrator.pipeline.dossier import Dossier, stage_document
 from orchestrator.pipeline.memory_audits import artifact_of
 from orchestrator.sandbox.leaks.scanner import Scanner
@@ -99,6 +100,12 @@ class Attempted:
         if data is None:
             raise self.differs(f"artifact {name} of {stage.value}", "none")
         return data
+
+    def tool_log(self) -> ToolLog | None:
+        """Returns what the arm's tool server did; None for an arm without one."""
+        data = self.found(Stage.ACT, TOOL_LOG) if self.has(Stage.ACT) else None
+        where = f"tool log of {self.trial.key}"
+        return None if data is None else ToolLog.parse_canonical(data, where=where)
 
     def require(self, what: str, expected: object, found: object) -> None:
         """Refuses the attempt unless two values are equal.

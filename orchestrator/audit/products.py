@@ -19,6 +19,7 @@ from orchestrator.model.gateway import Traffic
 from orchestrator.model.isolation import Screening
 from orchestrator.model.memory import Injection
 from orchestrator.model.record import Stage
+from orchestrator.model.toolcalls import given_ids
 from orchestrator.model.transcript import Transcript
 from orchestrator.model.verdict import Acted, Change, Harvest
 from orchestrator.pipeline.breaches import was_capped
@@ -154,7 +155,7 @@ def check_metrics(seen: Attempted) -> None:
     again = metrics_of(
         Transcript.parse(data, where="transcript", max_bytes=MAX_TRANSCRIPT_BYTES),
         relevant=seen.tasks.key(seen.trial.task_id).card.relevant_files,
-        injected=[i.item_id for i in seen.document(Stage.INJECT, Injection).included],
+        injected=given_ids(seen.document(Stage.INJECT, Injection), seen.tool_log()),
         added=added.decode("utf-8", "replace"),
     )
     seen.require("reader metrics", sha256_hex(again.canonical()), sha256_hex(recorded))

@@ -22,6 +22,7 @@ from orchestrator.memory.compile import shown_text
 from orchestrator.model.exchange import Exchange
 from orchestrator.model.memory import Injection
 from orchestrator.model.record import Stage
+from orchestrator.model.toolcalls import TOOL_LOG, ToolLog, given_ids
 from orchestrator.model.transcript import Transcript
 from orchestrator.pipeline.journal import Journal
 from orchestrator.protocols import ActOutcome
@@ -96,6 +97,12 @@ def keep_transcript(bench: Bench, journal: Journal, outcome: ActOutcome) -> None
         journal.keep("transcript", found.canonical())
 
 
+def tool_log_of(journal: Journal) -> ToolLog | None:
+    """Returns what the arm's tool server did, if the arm has one; the agent has acted."""
+    data = journal.found(Stage.ACT, TOOL_LOG)
+    return None if data is None else ToolLog.parse_canonical(data, where=TOOL_LOG)
+
+
 def keep_metrics(bench: Bench, journal: Journal, injection: Injection, diff: bytes) -> None:
     """Keeps what the transcript tells of how the agent read and used its memory."""
     if bench.plan.agent(bench.trial.agent).model is None:
@@ -107,7 +114,7 @@ def keep_metrics(bench: Bench, journal: Journal, injection: Injection, diff: byt
             max_bytes=MAX_TRANSCRIPT_BYTES,
         ),
         relevant=bench.task.key.card.relevant_files,
-        injected=[item.item_id for item in injection.included],
+        injected=given_ids(injection, tool_log_of(journal)),
         added=b"\n".join(added_lines(diff)).decode("utf-8", "replace"),
     )
     journal.keep("reader-metrics", metrics.canonical())

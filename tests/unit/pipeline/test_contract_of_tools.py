@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import base64
 import json
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,7 +13,15 @@ from orchestrator.attest import layout
 from orchestrator.audit.trust import Trust
 from orchestrator.audit.verify import verify_bundle
 from orchestrator.audit.view import FolderView
+from orchestrator.ledger.blobs import BlobStore
+from orchestrator.ledger.chain import read_entries
+from orchestrator.ledger.history import replay
+from orchestrator.memory.reference.adapter import ReferenceAdapter
+from orchestrator.memory.tokens import TokenCounter
 from orchestrator.model.attribution import Failure
+from orchestrator.model.lifecycle import Query, Ranked
+from orchestrator.model.record import Stage
+from orchestrator.model.toolcalls import TOOL_LOG
 from orchestrator.report.build import build_report
 from orchestrator.report.charges import render_charges
 from tests.played_tools import TOOLS_ARM, record_tool_run
@@ -79,6 +89,60 @@ def test_the_summary_of_the_run_counts_what_the_report_counts(folder, report):
 def test_a_stranger_recomputes_the_same(folder):
     answer = verify_bundle(FolderView(folder), Trust(now="2099-01-01T00:00:00Z"), name="b")
     assert answer.failed == ()
+
+
+class CrashesWhenAsked(ReferenceAdapter):
+    """Lives its whole life, and raises at the first question of an agent."""
+
+    def __init__(self) -> None:
+        super().__init__(TokenCounter(), embedder=None)
+        self._served = False
+
+    def reopen(self, workdir: Path) -> None:
+        super().reopen(workdir)
+        self._served = True
+
+    def retrieve(self, query: Query) -> Ranked:
+        if self._served:
+            raise ZeroDivisionError
+        return super().retrieve(query)
+
+
+def test_a_memory_that_breaks_while_it_is_asked_has_failed_for_its_arm_too(tmp_path):
+    found = record_tool_run(tmp_path, adapters={TOOLS_ARM: CrashesWhenAsked}, does="all")
+    row = next(r for r in build_report(found).trials if r.condition_id == TOOLS_ARM)
+    assert (row.status, row.memory_status) == ("resolved", "contract_failure")
+    assert row.charge is not None
+    assert row.charge.failure is Failure.RELEVANT_MEMORY_MISSING
+
+
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory):
+    """A run whose memory kept its contract and was asked."""
+    found = record_tool_run(tmp_path_factory.mktemp("kept"))
+    seal(found)
+    return found
+
+
+def test_a_note_that_a_tool_gave_is_known_when_it_is_cited(kept):
+    metrics = document_of(kept, Stage.GRADE, "reader-metrics")
+    log = document_of(kept, Stage.ACT, TOOL_LOG)
+    assert set(metrics["cited_in_messages"]) == {log["calls"][0]["item_ids"][0]}
+    assert metrics["cited_unknown"] == []
+
+
+def test_a_stranger_knows_those_notes_too(kept):
+    answer = verify_bundle(FolderView(kept), Trust(now="2099-01-01T00:00:00Z"), name="b")
+    assert answer.failed == ()
+
+
+def document_of(folder: Path, stage: Stage, name: str) -> dict[str, Any]:
+    run = replay(read_entries(folder / "ledger.jsonl")[0])
+    (trial,) = [t for key, t in run.trials.items() if f"/{TOOLS_ARM}/" in key]
+    done = trial.attempts[-1].stages[stage]
+    sha256 = next(a.sha256 for a in done.artifacts if a.name == name)
+    found: dict[str, Any] = json.loads(BlobStore(folder / "blobs").get(sha256))
+    return found
 
 
 def test_a_memory_of_tools_that_kept_its_contract_is_told_so_and_its_failures_are_not_followed(
