@@ -27,6 +27,7 @@ from orchestrator.model.plan import ImagePin, Plan, TaskPin, Trial
 from orchestrator.model.report import RunReport
 from orchestrator.model.resources import Resources
 from orchestrator.model.verdict import Change
+from orchestrator.pipeline.guards import host_canary
 from orchestrator.pipeline.memory import adapter_of
 from orchestrator.pipeline.options import PlanRequest
 from orchestrator.pipeline.plan import build_plan
@@ -233,13 +234,15 @@ def benches(
     gateway: ModelGateway | None = None,
     adapters: Mapping[str, Callable[[], MemoryAdapter]] | None = None,
     record: Path | None = None,
+    secret: str = "test",
 ) -> Callable[[Trial], Bench]:
-    """Returns what makes the bench of each trial over played containers."""
+    """Returns what makes the bench of each trial over played containers; `secret` is behind its canary."""
     tasks = {name: load_task(fixtures_root(), name) for name in _task_names()}
     curated = {p.task_id: load_curated(fixtures_root(), p.task_id).text for p in plan.curated}
     counter = TokenCounter()
     guards = {
-        name: guard_over(oracle_literals(task.key, task.rehearsal)) for name, task in tasks.items()
+        name: guard_over(oracle_literals(task.key, task.rehearsal), secret=secret)
+        for name, task in tasks.items()
     }
 
     def bench(trial: Trial) -> Bench:
@@ -269,7 +272,8 @@ def record_run(
     """Runs a plan to its report and returns its folder, unsealed; `adapters` take the place of arms' own."""
     plan = make_plan(request)
     run = Run.create(results, plan, engine="played", workers=1)
-    make = benches(plan, sandbox or PlayedSandbox(), adapters=adapters)
+    secret = host_canary(run.folder)
+    make = benches(plan, sandbox or PlayedSandbox(), adapters=adapters, secret=secret)
     run.execute(make, workers=1, progress=lambda _: None)
     run.close()
     write_reports(run.folder)

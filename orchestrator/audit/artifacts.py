@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from orchestrator.audit.attempts import Attempted
 from orchestrator.audit.relive import ANSWERS
 from orchestrator.audit.rules import CONDEMNED
+from orchestrator.audit.searches import check_found_before
 from orchestrator.model.isolation import DeclaredInventory, Inventory, Isolation
 from orchestrator.model.lifecycle import Step
 from orchestrator.model.memory import Remembered
@@ -16,7 +17,6 @@ from orchestrator.model.trace import TRACE
 from orchestrator.pipeline.isolation import MAX_DIFFERENCES
 from orchestrator.pipeline.tracing import is_traced
 from orchestrator.sandbox.declared import compare, declare
-from orchestrator.sandbox.leaks.literals import oracle_literals
 
 _OF_A_PHASE = ("seal", "report", "log", "tests")
 
@@ -90,11 +90,7 @@ def check_isolation(seen: Attempted) -> None:
     seen.require("digest of the declaration", declared.digest_sha256(), proof.declared_sha256)
     seen.require("condition", seen.condition.id, proof.condition_id)
     seen.require("layers", pin.agent_image.diff_ids, proof.layers)
-    task_id = seen.trial.task_id
-    literals = oracle_literals(seen.tasks.key(task_id), seen.tasks.rehearsal(task_id))
-    least = len(dict.fromkeys(literals)) + 1
-    if proof.literals < least:
-        raise seen.differs(f"at least {least} literals searched for", f"{proof.literals}")
+    check_found_before(seen, proof)
     kept = seen.found(Stage.ISOLATE, "inventory")
     if kept is None:
         return

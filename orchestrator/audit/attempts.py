@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import TypeVar
@@ -67,7 +68,11 @@ class TaskViews:
 
 @dataclass(frozen=True, slots=True)
 class Attempted:
-    """An attempt among all that its documents are compared with."""
+    """An attempt among all that its documents are compared with.
+
+    `canaries`: what the run's canaries are derived from; None where a bundle does not hold it. `words` counts
+    what can only be taken as said, over all attempts.
+    """
 
     plan: Plan
     trial: Trial
@@ -75,6 +80,13 @@ class Attempted:
     blobs: BlobReader
     tasks: TaskViews
     counter: TokenCounter = field(repr=False)
+    canaries: str | None = field(default=None, repr=False)
+    words: Counter[str] = field(default_factory=Counter, repr=False)
+
+    def own_word(self, what: str, times: int = 1) -> None:
+        """Counts what the answer must tell as the record's own word."""
+        if times:
+            self.words[what] += times
 
     @property
     def condition(self) -> Condition:
@@ -125,12 +137,14 @@ class Attempted:
         )
 
 
-def attempted(dossier: Dossier, blobs: BlobReader) -> Iterator[Attempted]:
-    """Yields every attempt of a run, in the plan's order."""
+def attempted(
+    dossier: Dossier, blobs: BlobReader, canaries: str | None, words: Counter[str]
+) -> Iterator[Attempted]:
+    """Yields every attempt of a run, in the plan's order; `words` is where they count what is own word."""
     tasks, counter = TaskViews(dossier.plan, blobs), TokenCounter()
     for trial in dossier.plan.trials:
         for record in dossier.run.trial(trial.key).attempts:
-            yield Attempted(dossier.plan, trial, record, blobs, tasks, counter)
+            yield Attempted(dossier.plan, trial, record, blobs, tasks, counter, canaries, words)
 
 
 def _shown(value: object) -> str:

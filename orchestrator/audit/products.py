@@ -1,4 +1,4 @@
-"""What came of an attempt, checked against its sources: agent, change, screening, transcript. Pure over blobs.
+"""What came of an attempt, checked against its sources: agent, change, transcript. Pure over blobs.
 
 What only the containers could tell (exit codes, the harvested tree, sizes of changed files, what was left out)
 is the record's own word and is bound to nothing else than itself.
@@ -16,17 +16,13 @@ from orchestrator.core.canonical import sha256_hex
 from orchestrator.core.gitdiff import PathChange, read_changes
 from orchestrator.core.patchtext import added_lines
 from orchestrator.model.gateway import Traffic
-from orchestrator.model.isolation import Screening
 from orchestrator.model.memory import Injection
 from orchestrator.model.record import Stage
 from orchestrator.model.toolcalls import given_ids
 from orchestrator.model.transcript import Transcript
 from orchestrator.model.verdict import Acted, Change, Harvest
 from orchestrator.pipeline.breaches import was_capped
-from orchestrator.pipeline.isolation import is_lasting, screened_places
-from orchestrator.sandbox.leaks.literals import oracle_literals
-from orchestrator.sandbox.leaks.scanner import Scanner
-from orchestrator.scoring.patch import MAX_CHANGES
+from orchestrator.scoring.patch import BLAMELESS, MAX_CHANGES
 
 
 def check_acted(seen: Attempted) -> None:
@@ -52,6 +48,7 @@ def check_acted(seen: Attempted) -> None:
     told = acted.exit_code is not None
     if acted.ended != "model_budget":
         seen.require("an exit code of an agent that exited", acted.ended == "exited", told)
+    _check_limits(seen, acted)
     data = seen.found(Stage.ACT, "traffic")
     traffic = Traffic.parse_canonical(data, where="traffic") if data is not None else None
     seen.require("a cap that ended it", was_capped(traffic), acted.ended == "model_budget")
@@ -62,6 +59,20 @@ def check_acted(seen: Attempted) -> None:
         seen.require(
             "transcript", sha256_hex(again), sha256_hex(seen.artifact(Stage.ACT, "transcript"))
         )
+
+
+def _check_limits(seen: Attempted, acted: Acted) -> None:
+    """A limit that only the containers saw is the record's word; what the stage itself tells may not contradict it."""
+    done = seen.record.stages[Stage.ACT]
+    if acted.ended == "time_limit":
+        limit_ms = 1000 * seen.plan.task(seen.trial.task_id).limits.wall_s
+        if done.wall_ms < limit_ms:
+            raise seen.differs(f"a time limit after {limit_ms} ms", f"one after {done.wall_ms} ms")
+        seen.own_word("agent stopped at the time limit")
+    if acted.ended == "oom_killed":
+        if done.resources is not None and not done.resources.oom_kills:
+            raise seen.differs("a process that was killed for memory", "none")
+        seen.own_word("agent killed for memory")
 
 
 def check_harvest(seen: Attempted) -> None:
@@ -84,6 +95,13 @@ def check_harvest(seen: Attempted) -> None:
     if len(diff) > pin.limits.diff_bytes:
         raise seen.differs(f"a diff of at most {pin.limits.diff_bytes} bytes", f"{len(diff)}")
     seen.require("a tree of its own for a change", bool(diff), harvest.tree != pin.tree)
+    written = {change.path for change in harvest.changes if change.status != "deleted"}
+    left_out = [left.name for left in harvest.left_out]
+    seen.require(
+        "paths that were harvested and left out", [], sorted(written.intersection(left_out))
+    )
+    blamed = sum(left.reason not in BLAMELESS for left in harvest.left_out)
+    seen.own_word("left out of a change", blamed)
     try:
         read = {change.path: change for change in read_changes(diff)}
     except ValueError as error:
@@ -108,37 +126,6 @@ def _check_change(seen: Attempted, read: PathChange, said: Change) -> None:
     is_link = read.new_mode == "120000"
     if not is_link or read.link_target is not None:
         seen.require(f"target of {said.path}", read.link_target, said.link_target)
-
-
-def check_screening(seen: Attempted) -> None:
-    """The search after harvest: hidden text is searched for again in what the attempt produced.
-
-    Raises:
-        MemtrialError: places, number of literals or findings are less than a search gives.
-    """
-    if not seen.has(Stage.SCREEN):
-        return
-    screening = seen.document(Stage.SCREEN, Screening)
-    task_id = seen.trial.task_id
-    literals = oracle_literals(seen.tasks.key(task_id), seen.tasks.rehearsal(task_id))
-    hidden = tuple(dict.fromkeys(literal for literal in literals if is_lasting(literal)))
-    places = screened_places(
-        output=seen.artifact(Stage.ACT, "output"),
-        diff=seen.artifact(Stage.HARVEST, "diff"),
-        harvest=seen.document(Stage.HARVEST, Harvest).canonical(),
-    )
-    seen.require("places", tuple(places), screening.places)
-    # Canary and host paths come on top.
-    if screening.literals <= len(hidden):
-        raise seen.differs(
-            f"more than {len(hidden)} literals searched for", f"{screening.literals}"
-        )
-    told = {(f.literal_sha256, f.place) for f in screening.findings}
-    scanner = seen.tasks.scanner(task_id, lambda: Scanner(hidden))
-    for place, data in places.items():
-        for hit in scanner.scan(data, place).hits:
-            if (hit.literal.sha256, place) not in told and not screening.partial:
-                raise seen.differs(f"the finding of {hit.literal.sha256[:16]} in {place}", "none")
 
 
 def check_metrics(seen: Attempted) -> None:

@@ -5,8 +5,10 @@ Nothing is taken over from the recorded verdict; the two must be equal to the by
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 
+from orchestrator.audit.reports import check_ended, count_words, told
 from orchestrator.core.canonical import sha256_hex
 from orchestrator.core.errors import IntegrityError, Negative
 from orchestrator.ledger.blobs import BlobReader, BlobWithheld
@@ -30,11 +32,15 @@ PHASES: tuple[Phase, ...] = ("pass_to_pass", "fail_to_pass")
 
 @dataclass(frozen=True, slots=True)
 class Regraded:
-    """How many verdicts were recomputed, how many of misconduct, and which were not for want of a blob."""
+    """How many verdicts were recomputed, how many of misconduct, and which were not for want of a blob.
+
+    `words`: what of them hangs on the record's own word about how tests ended.
+    """
 
     verdicts: int
     condemned: int
     withheld: tuple[str, ...]
+    words: str
 
 
 def regrade_all(dossier: Dossier, blobs: BlobReader) -> Regraded:
@@ -57,15 +63,16 @@ def regrade_all(dossier: Dossier, blobs: BlobReader) -> Regraded:
             withheld.append(trial.key)
         else:
             verdicts += 1
-    return Regraded(verdicts, condemned_, tuple(withheld))
+    return Regraded(verdicts, condemned_, tuple(withheld), told(tasks.words))
 
 
 class _Tasks:
-    """The graders' views of the plan's tasks, each read once from the bundle's blobs."""
+    """The graders' views of the plan's tasks, each read once from the bundle's blobs; `words` counts what is told."""
 
     def __init__(self, plan: Plan, blobs: BlobReader) -> None:
         self._plan = plan
         self.blobs = blobs
+        self.words: Counter[str] = Counter()
         self._views: dict[str, tuple[TaskCard, Key, Brief]] = {}
 
     def of(self, task_id: str) -> tuple[TaskCard, Key, Brief]:
@@ -147,7 +154,10 @@ def _graded_again(
     if (acted.agent, acted.output_sha256) != (trial.agent, artifact(attempt, Stage.ACT, "output")):
         raise _mixed_up(trial.key, "the output that its document names")
     card, key, brief = tasks.of(trial.task_id)
-    reports = [_report(trial, attempt, phase, blobs, (card, key)) for phase in PHASES]
+    reports = [_report(trial, attempt, phase, blobs, (card, key, harvest)) for phase in PHASES]
+    if not harvest.diff_truncated:
+        for report in reports:
+            count_words(report, tasks.words)
     if harvest.diff_truncated and any(report.compiled for report in reports):
         raise _mixed_up(trial.key, "no test run over a diff that was cut off")
     return grade(
@@ -243,9 +253,9 @@ def _report(
     attempt: AttemptRecord,
     phase: Phase,
     blobs: BlobReader,
-    task: tuple[TaskCard, Key],
+    task: tuple[TaskCard, Key, Harvest],
 ) -> TestReport:
-    """Normalises the runner's own report again; how the container ended is taken from the record."""
+    """Normalises the runner's own report again; how the container ended is the record's word, if it can be so."""
     name = phase.replace("_", "-")
     data = blobs.get(artifact(attempt, Stage.GRADE, f"{name}-tests"))
     recorded = TestReport.parse_canonical(data, where=f"{trial.key} {name}")
@@ -261,9 +271,13 @@ def _report(
         restored=recorded.restored,
         left_running=_left_running(recorded),
     )
-    card, key = task
+    card, key, harvest = task
     seal = Seal.parse_canonical(drawn, where=f"{trial.key} {name} seal")
-    again = normalise(outcome, exam_for(card.runner, key, seal))
+    exam = exam_for(card.runner, key, seal)
+    log = blobs.get(artifact(attempt, Stage.GRADE, f"{name}-log"))
+    where = f"{trial.key} {name}"
+    check_ended(where, recorded, raw=raw, log=log, exam=exam, harvest=harvest)
+    again = normalise(outcome, exam)
     if (seal.phase, again) != (phase, recorded):
         raise Negative(
             "test-report-differs",

@@ -5,8 +5,10 @@ Covers all attempts, also those without a verdict: what was thrown away is looke
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 
+from orchestrator.attest import layout
 from orchestrator.audit.artifacts import check_artifacts, check_isolation
 from orchestrator.audit.attempts import Attempted, attempted
 from orchestrator.audit.ends import check_end
@@ -15,10 +17,10 @@ from orchestrator.audit.products import (
     check_acted,
     check_harvest,
     check_metrics,
-    check_screening,
 )
 from orchestrator.audit.recheck import Found
 from orchestrator.audit.relive import check_injection, check_life
+from orchestrator.audit.searches import check_screening
 from orchestrator.ledger.blobs import BlobWithheld
 from orchestrator.pipeline.dossier import Dossier
 
@@ -34,6 +36,7 @@ CHECKS: tuple[Callable[[Attempted], None], ...] = (
     check_metrics,
 )
 
+# In every run, whatever it came to.
 OWN_WORD = "exit codes, harvested trees, sizes and listings of images are the record's own word"
 
 
@@ -44,12 +47,21 @@ def check_stages(opened: Opened, dossier: Dossier) -> Found:
         IntegrityError: a document, an artifact or an end does not follow from what it was made of.
     """
     attempts = withheld = 0
-    for seen in attempted(dossier, opened.files):
+    words: Counter[str] = Counter()
+    for seen in attempted(dossier, opened.files, _canaries(opened), words):
         attempts += 1
         for check in CHECKS:
             try:
                 check(seen)
             except BlobWithheld:
                 withheld += 1
-    detail = f"{withheld} parts withheld; {OWN_WORD}" if withheld else OWN_WORD
-    return Found(attempts, detail if attempts else "no attempt was made", not withheld)
+    told = [f"{withheld} parts withheld"] if withheld else []
+    told += [f"{times} {what}, by the record's own word" for what, times in sorted(words.items())]
+    detail = "; ".join([*told, OWN_WORD]) if attempts else "no attempt was made"
+    return Found(attempts, detail, not told)
+
+
+def _canaries(opened: Opened) -> str | None:
+    """Returns what the run's canaries are derived from: the one that lay on the host."""
+    data = opened.files.optional(layout.CANARY)
+    return None if data is None else data.decode("ascii").strip()

@@ -299,6 +299,6 @@ def _verdicts(opened: Opened, dossier: Dossier) -> Found:
     if regraded.condemned:
         parts += [f"{raw} from raw reports, {regraded.condemned} condemned by their screening"]
     parts += [f"{len(regraded.withheld)} withheld"] if regraded.withheld else []
-    return Found(
-        regraded.verdicts, "; ".join(parts) or "each from its raw reports", not regraded.withheld
-    )
+    parts = parts or ["each from its raw reports"]
+    parts += [regraded.words] if regraded.words else []
+    return Found(regraded.verdicts, "; ".join(parts), not regraded.withheld)

@@ -25,8 +25,8 @@ from orchestrator.protocols import Launch, Workspace
 from orchestrator.sandbox.declared import compare, declare
 from orchestrator.sandbox.leaks.layers import LayersKnown, expected_listing, listing_sha256
 from orchestrator.sandbox.leaks.literals import canary, canary_literal
+from orchestrator.sandbox.leaks.scanner import Hit, Scanner
 from orchestrator.sandbox.leaks.scanner import Literal as Secret
-from orchestrator.sandbox.leaks.scanner import Scanner
 
 MARK = "MEMTRIAL_MARK"
 PINNED_TREE = ": /opt/memtrial/checkout/"
@@ -257,17 +257,22 @@ def _search(
 ) -> tuple[list[Finding], bool]:
     scan = scanner.scan(data, place)
     return [
-        Finding(
-            literal_kind=hit.literal.kind,
-            literal_sha256=hit.literal.sha256,
-            place=place,
-            encoding=hit.encoding,
-            offset=hit.offset,
-            caused_by=caused_by,
-        )
+        finding_of(hit, place, caused_by)
         for hit in scan.hits
         if hit.literal.sha256 not in without and (not lasting or is_lasting(hit.literal))
     ], scan.partial
+
+
+def finding_of(hit: Hit, place: str, caused_by: Literal["harness", "agent"]) -> Finding:
+    """Returns what is recorded of a hit: everything but the literal itself."""
+    return Finding(
+        literal_kind=hit.literal.kind,
+        literal_sha256=hit.literal.sha256,
+        place=place,
+        encoding=hit.encoding,
+        offset=hit.offset,
+        caused_by=caused_by,
+    )
 
 
 def is_lasting(literal: Secret) -> bool:

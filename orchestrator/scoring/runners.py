@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Iterable
 from dataclasses import replace
 
 from orchestrator.core.pathglob import expressions
@@ -105,6 +106,15 @@ def job_for(
         left_out=exam.left_out,
         timeout_s=runner.timeout_s,
     )
+
+
+def restored_paths(exam: Exam, changed: Iterable[str]) -> tuple[str, ...]:
+    """Returns the changed paths that are given back their pinned content before the tests, in order.
+
+    The rule of images/verifier/verify.py, which applies it where the tests are run.
+    """
+    rules = re.compile("|".join(f"(?:{rule})" for rule in exam.protected) or r"(?!)", re.DOTALL)
+    return tuple(path for path in sorted(set(changed)) if rules.fullmatch(path.casefold()))
 
 
 def _holds_tests(path: str) -> bool:

@@ -18,6 +18,7 @@ from orchestrator.core.notes import Checkpoint, parse_checkpoint, sign_checkpoin
 from orchestrator.ledger.blobs import BlobStore, blob_paths
 from orchestrator.model.plan import AgentPin, Retry, TaskPin, setting_of
 from tests.evidence.bill_operations import BILL_OPERATIONS
+from tests.evidence.finding_operations import FINDINGS
 from tests.evidence.insider_operations import INSIDER_CHANGES
 from tests.evidence.spending_operations import (
     SPENDING_OPERATIONS,
@@ -371,7 +372,7 @@ RECORD_CHANGES: dict[str, Callable[[Entries, BlobStore], None]] = {
         skip_act,
         late_record,
     )
-} | {**SPENDING_RECORD_CHANGES, **INSIDER_CHANGES}
+} | {**SPENDING_RECORD_CHANGES, **INSIDER_CHANGES, **FINDINGS}
 
 
 def _limits(plan: dict[str, Any]) -> None:
