@@ -38,7 +38,7 @@ from orchestrator.trust.gate.asked import GateAsked, Governed, Observed
 from orchestrator.trust.gate.before import CONFIG, this_host
 from orchestrator.trust.gate.machine import MANIFEST, NONCES, root_of
 from orchestrator.trust.installed import installed_manifest_sha256
-from orchestrator.trust.nonces import NonceBook
+from orchestrator.trust.nonces import NO_RUN, NonceBook
 
 SYSTEM = Path("/etc/memtrial")
 CONDITIONS = "conditions.json"
@@ -121,7 +121,7 @@ def _silent(_: str) -> None:
 
 
 def asked_for(
-    plan_data: bytes, approval_id: str, *, repository: Path, system: Path, run_id: str = "none"
+    plan_data: bytes, approval_id: str, *, repository: Path, system: Path, run_id: str = NO_RUN
 ) -> GateAsked:
     """Returns the question to the gate about a plan and an approval on this machine."""
     return GateAsked(

@@ -29,10 +29,10 @@ from orchestrator.pipeline.livebook import book_of, check_book
 from orchestrator.trust.approvals import live_pin
 from orchestrator.trust.gate.local import Asked, Leave, dispatch_local, pass_local_gate
 from orchestrator.trust.home import open_home
+from orchestrator.trust.nonces import NO_RUN
 
 MAX_PLAN_BYTES = 64 * 1024 * 1024
 MAX_APPROVAL_BYTES = 1024 * 1024
-NOT_BEGUN = "not-begun"
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,7 @@ def approval_for(plan: Plan, envelope_data: bytes | None) -> Approve | None:
             hint="dispatch it with `memtrial official PLAN --approval ID --key LEDGER-KEY.pem`",
         )
     plan_data, home = plan.canonical(), open_home(local_home())
-    asked = Asked(plan_data, envelope_data, home, NOT_BEGUN, int(unix_time_s()))
+    asked = Asked(plan_data, envelope_data, home, NO_RUN, int(unix_time_s()))
     pass_local_gate(asked)
     keys_from_environment().header(live_pin(plan).upstream.provider)
 

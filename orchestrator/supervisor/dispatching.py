@@ -104,11 +104,12 @@ class Lines:
 class _Served:
     """A dispatched run: its permit's gateway on a loop of its own, and what the operator may ask of it."""
 
-    def __init__(self, given: Dispatch, plan: Plan, run_id: str, means: Means) -> None:
+    def __init__(self, given: Dispatch, plan: Plan, means: Means) -> None:
         pin, approval = live_pin(plan), given.approval
         self._plan = {trial.key: trial for trial in plan.trials}
         self._roles = frozenset(approval.roles)
-        self._record = means.state / RUNS / run_id
+        # By the nonce and not by the run's id, which the operator chose: no two approvals share a record.
+        self._record = means.state / RUNS / approval.nonce
         self._book = book_of(means.state, approval.nonce)
         check_book(self._book, self._record)
         self._loop = asyncio.new_event_loop()
@@ -227,7 +228,7 @@ def serve_dispatch(
             )
         given = dispatch(means.asked(plan_data, order.approval_id, order.run_id))
         plan = Plan.parse_canonical(plan_data, where="plan")
-        served = _Served(given, plan, order.run_id, means)
+        served = _Served(given, plan, means)
     except MemtrialError as error:
         connection.sendall(failure(error))
         return

@@ -22,6 +22,8 @@ from orchestrator.model.nonce import NonceHead, NonceLine
 BOOK = "nonces.jsonl"
 HEAD = "nonces.head"
 ZEROS = "0" * 64
+# What stands for the run where there is none yet: no run can have this id, so nothing is ever used for it.
+NO_RUN = "-"
 MAX_BOOK_BYTES = 64 * 1024 * 1024
 # Clocks of one machine agree to the second; more is a clock that was set back.
 MAX_BACK_S = 1
@@ -69,7 +71,8 @@ class NonceBook:
         """Refuses what `reserve` would refuse; reserves nothing.
 
         Raises:
-            ApprovalRefused: the nonce is used by another run, or the clock was set back.
+            ApprovalRefused: the nonce is used by another run, the run has another approval, or the clock was
+                set back.
         """
         with self._locked(create=False) as handle:
             state = self._read(handle)
@@ -84,8 +87,8 @@ class NonceBook:
             now_s: the present time in seconds since 1970.
 
         Raises:
-            ApprovalRefused: the nonce is used by another run, the clock was set back, or the book is not
-                whole.
+            ApprovalRefused: the nonce is used by another run, the run has another approval, the clock was
+                set back, or the book is not whole.
         """
         with self._locked(create=True) as handle:
             state = self._read(handle)
@@ -211,6 +214,12 @@ def _admit(state: BookState, use: Use, now_s: int) -> NonceLine | None:
         )
     used = state.use_of(use.nonce)
     if used is None:
+        if any(line.run_id == use.run_id for line in state.lines):
+            raise ApprovalRefused(
+                "run-has-another-approval",
+                f"expected a run that no approval was used for yet, found that {use.run_id} began under another one",
+                hint="a run has one approval: dispatch a new run",
+            )
         return None
     same = (used.approval_sha256, used.plan_sha256, used.run_id)
     if same != (use.approval_sha256, use.plan_sha256, use.run_id):

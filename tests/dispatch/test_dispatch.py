@@ -75,7 +75,8 @@ def test_an_approved_run_reaches_its_provider_with_a_key_that_the_operator_never
     assert dict(seen.headers)["authorization"] == f"Bearer {KEY}"
     for path in tmp_path.rglob("*"):
         assert not path.is_file() or KEY.encode() not in path.read_bytes()
-    own = here.world.state / "runs/run-1"
+    (own,) = (here.world.state / "runs").iterdir()
+    assert own.name == here.world.ingredients.approval["nonce"]
     for name in ("traffic.jsonl", "bodies.pack"):
         assert (tmp_path / "gateway" / name).read_bytes() == (own / name).read_bytes() != b""
     (book,) = (here.world.state / "spend").iterdir()

@@ -13,6 +13,7 @@ from orchestrator.trust.nonces import BOOK, HEAD
 from orchestrator.trust.plumbing import MAX_OBJECT_BYTES
 from tests.gate.attacks_fields import put
 from tests.gate.attacks_host import linked, replaced_by
+from tests.gate.attacks_machine import use
 from tests.gate.catalogue import Attack, after, before
 from tests.gate.world import World
 from tests.unit.trust.hostile_git import commit, git
@@ -215,5 +216,12 @@ ATTACKS: tuple[Attack, ...] = (
         "supervisor-changed",
         "its own files are named in its manifest, and so are its links",
         lambda w: linked(w.prefix / "lib" / "supervisor.py"),
+    ),
+    after(
+        "run-of-another-approval",
+        15,
+        "run-has-another-approval",
+        "two approvals would share one record",
+        use("e" * 64, run_id="run-1"),
     ),
 )

@@ -41,9 +41,11 @@ def book(change: Callable[[list[bytes]], list[bytes]]) -> Callable[[World], None
     return attack
 
 
-def use(nonce: str, *, seconds: int = -500) -> Callable[[World], None]:
+def use(
+    nonce: str, *, seconds: int = -500, run_id: str = "another-run"
+) -> Callable[[World], None]:
     def attack(world: World) -> None:
-        made = Use(nonce, "a" * 64, "b" * 64, "another-run")
+        made = Use(nonce, "a" * 64, "b" * 64, run_id)
         NonceBook(world.state / NONCES).reserve(made, now_s=world.ingredients.now_s + seconds)
 
     return attack

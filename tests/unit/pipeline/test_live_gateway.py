@@ -193,8 +193,18 @@ def test_a_run_goes_on_under_the_approval_that_its_ledger_names_and_no_other(cas
     assert check_resumable(case.plan, folder) is None
     other = case.envelope(nonce="ab" * 32)
     (folder / layout.APPROVAL).write_bytes(other)
-    assert not_resumable(case, folder) == "approval-of-another-run"
+    assert not_resumable(case, folder) == "run-has-another-approval"
     assert len(case.home.book.state().lines) == 1
+
+
+def test_a_run_whose_ledger_names_another_approval_does_not_go_on(case, tmp_path):
+    envelope = case.envelope()
+    approve = approval_for(case.plan, envelope)
+    assert approve is not None
+    folder = folder_of(case, tmp_path, envelope=envelope)
+    entry = approve("run-1").entry
+    began(case, folder, entry.model_copy(update={"approval_sha256": "0" * 64}))
+    assert not_resumable(case, folder) == "approval-of-another-run"
 
 
 def test_a_run_that_ended_before_its_approval_was_written_down_gets_it_written(case, tmp_path):

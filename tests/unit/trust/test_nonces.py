@@ -12,17 +12,18 @@ import time
 from pathlib import Path
 
 import pytest
+from pydantic import ValidationError
 
 from orchestrator.core.errors import ApprovalRefused
 from orchestrator.model.nonce import NonceHead
-from orchestrator.trust.nonces import BOOK, HEAD, NonceBook, Use
+from orchestrator.trust.nonces import BOOK, HEAD, NO_RUN, NonceBook, Use
 
 NOW_S = 1_800_000_000
 ROOT = Path(__file__).resolve().parents[3]
 
 
-def use(number: int, run: str = "run-1") -> Use:
-    return Use(f"{number:064x}", "a" * 64, "b" * 64, run)
+def use(number: int, run: str | None = None) -> Use:
+    return Use(f"{number:064x}", "a" * 64, "b" * 64, run or f"run-{number}")
 
 
 def refusal(folder: Path, wanted: Use, now_s: int = NOW_S) -> str:
@@ -87,7 +88,7 @@ def test_a_kill_between_reservation_and_dispatch_burns_the_nonce(tmp_path):
         assert process.stdout.readline() == b"reserved\n"
         os.kill(process.pid, signal.SIGKILL)
         assert process.stdout.read() == b""
-    assert refusal(tmp_path, use(7, "run-2")) == "nonce-used"
+    assert refusal(tmp_path, use(7, "run-x")) == "nonce-used"
 
 
 def test_the_same_run_comes_again_and_no_line_is_added(book):
@@ -98,14 +99,26 @@ def test_the_same_run_comes_again_and_no_line_is_added(book):
 @pytest.mark.parametrize(
     "other",
     [
-        Use(f"{2:064x}", "a" * 64, "b" * 64, "run-2"),
-        Use(f"{2:064x}", "c" * 64, "b" * 64, "run-1"),
-        Use(f"{2:064x}", "a" * 64, "c" * 64, "run-1"),
+        Use(f"{2:064x}", "a" * 64, "b" * 64, "run-9"),
+        Use(f"{2:064x}", "c" * 64, "b" * 64, "run-2"),
+        Use(f"{2:064x}", "a" * 64, "c" * 64, "run-2"),
     ],
     ids=["run", "approval", "plan"],
 )
 def test_a_used_nonce_serves_nothing_else(book, other):
     assert refusal(book, other, NOW_S + 10) == "nonce-used"
+
+
+def test_a_run_that_began_under_one_approval_gets_no_other(book):
+    assert refusal(book, use(9, "run-2"), NOW_S + 10) == "run-has-another-approval"
+    assert len(NonceBook(book).state().lines) == 4
+
+
+def test_nothing_is_used_for_what_is_no_run(book):
+    NonceBook(book).check(use(9, NO_RUN), now_s=NOW_S + 10)
+    with pytest.raises(ValidationError):
+        NonceBook(book).reserve(use(9, NO_RUN), now_s=NOW_S + 10)
+    assert len(NonceBook(book).state().lines) == 4
 
 
 def test_a_clock_behind_the_last_use_is_refused(book):
@@ -119,8 +132,8 @@ def test_a_clock_behind_the_last_use_is_refused(book):
         lambda lines: [lines[0], lines[2], lines[1], lines[3]],
         lambda lines: [lines[0], *lines[2:]],
         lambda lines: [*lines, lines[3]],
-        lambda lines: [lines[0].replace(b"run-1", b"run-9"), *lines[1:]],
-        lambda lines: [*lines[:3], lines[3].replace(b"run-1", b"run-9")],
+        lambda lines: [lines[0].replace(b"run-0", b"run-9"), *lines[1:]],
+        lambda lines: [*lines[:3], lines[3].replace(b"run-3", b"run-9")],
         lambda lines: [],
         lambda lines: [*lines, b"{}"],
     ],
@@ -174,7 +187,7 @@ def test_a_full_disk_leaves_the_book_as_it_was_and_uses_nothing_up(book, room_by
     )
     assert finished.stdout == "nonce-book-not-written\n"
     assert (book / BOOK).read_bytes() == before
-    NonceBook(book).reserve(use(7, "run-2"), now_s=NOW_S + 11)
+    NonceBook(book).reserve(use(7, "run-x"), now_s=NOW_S + 11)
 
 
 def test_a_book_cut_to_its_first_line_is_missed_without_its_head_too(book):
@@ -207,7 +220,7 @@ def test_a_crash_between_line_and_head_is_no_damage(book):
     NonceBook(book).reserve(use(5), now_s=NOW_S + 10)
     (book / HEAD).write_bytes(head)
     NonceBook(book).reserve(use(6), now_s=NOW_S + 11)
-    assert refusal(book, use(5, "run-2"), NOW_S + 12) == "nonce-used"
+    assert refusal(book, use(5, "run-x"), NOW_S + 12) == "nonce-used"
 
 
 @pytest.mark.parametrize("kind", ["symlink", "hard link", "fifo", "folder", "mode"])
