@@ -131,6 +131,7 @@ def asked_for(
         approval_id=approval_id,
         host=this_host(),
         now_s=int(unix_time_s()),
+        clock=lambda: int(unix_time_s()),
         owner_uid=0,
         run_id=run_id,
         observe=observe,

@@ -41,9 +41,7 @@ def book(change: Callable[[list[bytes]], list[bytes]]) -> Callable[[World], None
     return attack
 
 
-def use(
-    nonce: str, *, seconds: int = -500, run_id: str = "another-run"
-) -> Callable[[World], None]:
+def use(nonce: str, *, seconds: int = -500, run_id: str = "another-run") -> Callable[[World], None]:
     def attack(world: World) -> None:
         made = Use(nonce, "a" * 64, "b" * 64, run_id)
         NonceBook(world.state / NONCES).reserve(made, now_s=world.ingredients.now_s + seconds)
@@ -248,14 +246,14 @@ ATTACKS: tuple[Attack, ...] = (
         13,
         "answer-stale",
         "it may have been kept from earlier",
-        lambda w: w.answer.update(answered_s=w.ingredients.now_s - 61),
+        lambda w: w.answer.update(answered_s=w.ingredients.now_s - 2),
     ),
     after(
         "answer-from-the-future",
         13,
         "answer-stale",
         "the clocks differ",
-        lambda w: w.answer.update(answered_s=w.ingredients.now_s + 61),
+        lambda w: w.answer.update(answered_s=w.ingredients.now_s + 2),
     ),
     after(
         "answer-with-unknown-field",

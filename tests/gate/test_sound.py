@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import errno
+
 import pytest
 
-from orchestrator.core.errors import ApprovalRefused
+from orchestrator.core.errors import ApprovalRefused, EnvironmentMissing
 from orchestrator.model.gate import RootSeen
+from orchestrator.trust.gate import official
 from orchestrator.trust.gate.before import SEEN
 from orchestrator.trust.gate.machine import NONCES
 from orchestrator.trust.gate.official import STEPS, dispatch, validate
@@ -44,6 +47,62 @@ def test_a_dispatch_gives_a_permit_once(world):
         dispatch(world.asked())
     assert (refused.value.check, refused.value.reference) == (15, "nonce-used")
     assert len((world.state / NONCES / "nonces.jsonl").read_bytes().splitlines()) == 4
+
+
+def test_an_answer_is_as_old_as_its_challenge_and_not_as_the_gate(world):
+    world.measuring_s = 300
+    assert validate(world.asked()).refusal is None
+
+
+def test_an_answer_from_before_its_challenge_is_stale_however_young_the_gate(world):
+    world.measuring_s = 30
+    world.answer["answered_s"] = world.ingredients.now_s
+    found = validate(world.asked()).refusal
+    assert found is not None
+    assert (found.check, found.reference) == (13, "answer-stale")
+
+
+@pytest.mark.parametrize(("seconds", "held"), [(-1, True), (1, True), (-2, False), (2, False)])
+def test_clocks_of_one_machine_agree_to_the_second(world, seconds, held):
+    world.answer["answered_s"] = world.ingredients.now_s + seconds
+    assert (validate(world.asked()).refusal is None) is held
+
+
+def uses(world) -> int:
+    return len((world.state / NONCES / "nonces.jsonl").read_bytes().splitlines())
+
+
+def test_an_approval_that_ends_while_everything_is_measured_is_not_used_up(world):
+    window = world.ingredients.approval["window"]
+    world.measuring_s = window["expires_s"] - world.ingredients.now_s
+    with pytest.raises(ApprovalRefused) as refused:
+        dispatch(world.asked())
+    assert (refused.value.check, refused.value.reference) == (11, "approval-expired")
+    assert uses(world) == 3
+
+
+def test_a_run_that_could_not_begin_uses_nothing_up_and_writes_nothing_down(world):
+    before = {p: p.read_bytes() for p in world.state.rglob("*") if p.is_file()}
+
+    def unready(approval, plan) -> None:
+        assert (approval.plan_sha256, plan) == (plan.digest_sha256(), world.ingredients.plan)
+        raise EnvironmentMissing("no-key", "x", hint="x")
+
+    with pytest.raises(EnvironmentMissing):
+        dispatch(world.asked(), unready)
+    assert {p: p.read_bytes() for p in world.state.rglob("*") if p.is_file()} == before
+    dispatch(world.asked())
+
+
+def test_a_state_that_cannot_be_written_uses_nothing_up(world, monkeypatch):
+    def full(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(official, "write_atomic", full)
+    with pytest.raises(ApprovalRefused) as refused:
+        dispatch(world.asked())
+    assert refused.value.reference == "state-not-written"
+    assert uses(world) == 3
 
 
 def test_after_a_dispatch_nothing_older_than_its_root_comes_again(world):

@@ -131,6 +131,9 @@ class World:
     answer: dict[str, Any] = field(default_factory=dict)
     answer_keys: tuple[SigningKey, ...] = (SUPERVISOR,)
     answer_type: str = ANSWER_TYPE
+    # How long measuring takes, and how much time has passed since the gate began, in seconds.
+    measuring_s: int = 0
+    passed_s: int = 0
 
     @property
     def repo(self) -> Path:
@@ -148,8 +151,13 @@ class World:
     def prefix(self) -> Path:
         return self.folder / "prefix"
 
+    def clock(self) -> int:
+        """The present time: the gate's own, and what has passed since."""
+        return int(self.changes.get("now_s", self.ingredients.now_s)) + self.passed_s
+
     def _observe(self, _: Plan) -> Observed:
         self.opened.append("inputs")
+        self.passed_s += self.measuring_s
         return self.observed
 
     def _challenge(self, challenge: str, approval_sha256: str, plan_sha256: str) -> bytes:
@@ -161,7 +169,7 @@ class World:
             "identity": "supervisor-one",
             "uid": UID,
             "manifest_sha256": self.ingredients.approval["supervisor"]["manifest_sha256"],
-            "answered_s": self.ingredients.now_s,
+            "answered_s": self.ingredients.now_s + self.passed_s,
             "asserted": ["caller-cannot-read-keys"],
         }
         payload = canonical_bytes({**document, **self.answer})
@@ -175,6 +183,7 @@ class World:
             "approval_id": ID,
             "host": self.host,
             "now_s": self.ingredients.now_s,
+            "clock": self.clock,
             "owner_uid": os.geteuid(),
             "run_id": "run-1",
             "observe": self._observe,

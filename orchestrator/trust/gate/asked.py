@@ -51,7 +51,8 @@ class GateAsked:
         plan_data: the exact bytes of the plan.
         approval_id: names the approval among those that the trust root lists.
         host: the machine.
-        now_s: the present time in seconds since 1970.
+        now_s: the time at which the gate began, in seconds since 1970.
+        clock: the present time in seconds since 1970, whenever it is asked.
         owner_uid: who may own trusted files besides root.
         run_id: for whom the nonce would be used.
         observe: measures the inputs; called in step 10 and not before.
@@ -65,6 +66,7 @@ class GateAsked:
     approval_id: str
     host: Host
     now_s: int
+    clock: Callable[[], int]
     owner_uid: int
     run_id: str
     observe: Callable[[Plan], Observed]

@@ -17,6 +17,7 @@ from orchestrator.core.files import write_atomic
 from orchestrator.model.approval import ApprovedCaps
 from orchestrator.model.gate import GateReport, NamedDigest, RootSeen, StepResult
 from orchestrator.model.permit import Permit
+from orchestrator.model.plan import Plan
 from orchestrator.model.usage import Quota
 from orchestrator.trust.gate.asked import GateAsked, Governed, State, known
 from orchestrator.trust.gate.before import (
@@ -54,6 +55,10 @@ def _report(state: State) -> None:
         known(value)
 
 
+def _nothing(*_: object) -> None:
+    return
+
+
 # The number of a step is its place; names and codes are stable.
 STEPS: tuple[tuple[str, Step], ...] = (
     ("host", check_host),
@@ -74,6 +79,9 @@ STEPS: tuple[tuple[str, Step], ...] = (
     ("single-use", check_book),
     ("report", _report),
 )
+
+
+TIME_STEP = [name for name, _ in STEPS].index("time")
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,21 +112,37 @@ def validate(asked: GateAsked) -> Validation:
     return Validation(_write(state, refusal), refusal)
 
 
-def dispatch(asked: GateAsked) -> Dispatch:
-    """Runs every step, then writes the use of the approval and what was seen of the root down, durably.
+def dispatch(asked: GateAsked, ready: Callable[[Governed, Plan], object] = _nothing) -> Dispatch:
+    """Runs every step, then writes what was seen of the root and the use of the approval down, durably.
+
+    Args:
+        asked: the question to the gate.
+        ready: refuses, by a MemtrialError, a run that could not begin; called when every step has passed and
+            nothing is used up yet.
 
     Raises:
-        ApprovalRefused: the first step that failed, with its number.
+        ApprovalRefused: the first step that failed, with its number, or nothing could be written down.
+        MemtrialError: the run could not begin.
     """
     state = State(asked)
     refusal = _run(state)
     if refusal is not None:
         raise refusal
-    own = Path(known(state.config).supervisor_state)
-    NonceBook(own / NONCES).reserve(use_of(state), now_s=asked.now_s)
-    seen = RootSeen(**asdict(known(state.root).state))
-    write_atomic(own / SEEN, seen.canonical(), mode=0o600)
     approval = state.approved()
+    ready(approval, known(state.plan))
+    _check_still_holds(approval, asked.clock())
+    own = Path(known(state.config).supervisor_state)
+    seen = RootSeen(**asdict(known(state.root).state))
+    try:
+        # Versions seen only grow, so this comes first: once the approval is used up nothing can fail any more.
+        write_atomic(own / SEEN, seen.canonical(), mode=0o600)
+        NonceBook(own / NONCES).reserve(use_of(state), now_s=asked.now_s)
+    except OSError as error:
+        raise ApprovalRefused(
+            "state-not-written",
+            f"{own}: expected to write the use of the approval down, found {error.strerror or error}; nothing was dispatched",
+            hint="make room there, or give the folder back to the supervisor's user, then dispatch again",
+        ) from error
     permit = issue_permit(
         plan_sha256=approval.plan_sha256,
         max_usd_micros=approval.caps.max_cost_usd_micros,
@@ -136,6 +160,17 @@ def dispatch(asked: GateAsked) -> Dispatch:
         signers=state.signers,
         asserted=state.asserted,
     )
+
+
+def _check_still_holds(approval: Governed, now_s: int) -> None:
+    """Refuses an approval whose window ended while everything was measured (step 11 was before that)."""
+    if now_s >= approval.window.expires_s:
+        raise ApprovalRefused(
+            "approval-expired",
+            f"expected before {approval.window.expires_s} s, found {now_s} s, after all was measured",
+            hint="read docs/security/refusals.md for what this code means",
+            check=TIME_STEP,
+        )
 
 
 def _quota(caps: ApprovedCaps) -> Quota:
