@@ -1,7 +1,7 @@
 """A run of phase smoke or official, from the operator's side: the supervisor has the gateway, this has its sockets.
 
 Connects to the supervisor's Unix socket; a dispatch binds the approval to the run's id. After every answer the
-gateway's record, handed over as descriptors, is copied on into the run's folder. Holds no key.
+gateway's record, handed over as descriptors, is copied on into the run's folder, and compared. Holds no key.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import array
 import os
 import socket
 import threading
+import time
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -35,12 +36,12 @@ from orchestrator.model.dispatch import RECORD_FILES, DispatchAsked, Dispatched
 from orchestrator.model.gateway import LivePin, Traffic
 from orchestrator.model.plan import Plan
 from orchestrator.pipeline.live import Approved
+from orchestrator.pipeline.recordcopy import RecordCopy
 from orchestrator.protocols import GatewayPlace, TrialPlace
 from orchestrator.trust.ask import SOCKET
 from orchestrator.trust.envelope import MAX_ENVELOPE_BYTES, parse_envelope
 
 MAX_ANSWER_BYTES = 64 * 1024 * 1024
-PIECE_BYTES = 1 << 20
 # The gate measures every input again, and the last calls of a trial may take a while to end.
 TIMEOUT_S = 600.0
 _KINDS: dict[int, type[MemtrialError]] = {
@@ -59,7 +60,7 @@ class Supervised:
         self._path = path
         self._lock = threading.Lock()
         self._connection: socket.socket | None = None
-        self._record: Path | None = None
+        self._record: RecordCopy | None = None
 
     def approve(self, run_id: str) -> Approved:
         """Has the supervisor repeat the gate, use the approval up for this run, and open its gateway.
@@ -86,7 +87,7 @@ class Supervised:
                 hint="start it as docs/security/supervisor.md says",
             ) from error
         try:
-            found = self._ask(order.canonical() + b"\n" + self._plan_data)
+            found = self._ask(order.canonical() + b"\n" + self._plan_data, first=True)
             said = Dispatched.model_validate_json(canonical_bytes(found))
         except BaseException:
             self.close()
@@ -99,8 +100,7 @@ class Supervised:
 
     def record_into(self, folder: Path) -> None:
         """Names the folder that the gateway's record is copied on into."""
-        folder.mkdir(parents=True, exist_ok=True)
-        self._record = folder
+        self._record = RecordCopy(folder)
 
     def open_trial(self, place: TrialPlace) -> GatewayPlace:
         """Has an attempt opened: makes its socket, and tokens for the roles that people signed."""
@@ -120,7 +120,7 @@ class Supervised:
         """Ends the gateway and copies the last of its record."""
         try:
             if self._connection is not None:
-                self._ask(canonical_bytes({"end": True}) + b"\n")
+                self._ask(canonical_bytes({"end": True}) + b"\n", last=True)
         finally:
             self.close()
 
@@ -130,37 +130,46 @@ class Supervised:
             self._connection.close()
             self._connection = None
 
-    def _ask(self, data: bytes) -> dict[str, object]:
+    def _ask(self, data: bytes, *, first: bool = False, last: bool = False) -> dict[str, object]:
+        """Asks one thing and returns its answer, which is none of another's.
+
+        A connection on which an answer is missing is broken off: what came late would be taken for the answer to
+        the next question.
+        """
         with self._lock:
             if self._connection is None:
                 raise _silent("no dispatch")
             try:
+                self._connection.settimeout(TIMEOUT_S)
                 self._connection.sendall(data)
                 line, handles = _receive(self._connection)
             except OSError as error:
+                self.close()
                 raise _silent(error.strerror or str(error)) from error
+            except BaseException:
+                self.close()
+                raise
             try:
-                self._copy_on(handles)
+                answer = _answer(line)
+                if not first:
+                    self._follow(handles, last=last)
             finally:
                 for handle in handles:
                     os.close(handle)
-        answer = parse_json(line, where="supervisor", max_bytes=MAX_ANSWER_BYTES)
-        if not isinstance(answer, dict):
-            raise _silent("something else")
-        if isinstance(answer.get("failed"), dict):
-            raise _refusal(answer["failed"])
         return answer
 
-    def _copy_on(self, handles: list[int]) -> None:
-        """Appends what the supervisor's record has more than the run's folder."""
-        if self._record is None or len(handles) != len(RECORD_FILES):
+    def _follow(self, handles: list[int], *, last: bool) -> None:
+        """Copies the record on by the descriptors that came with an answer; without them nothing goes on."""
+        if len(handles) != len(RECORD_FILES):
+            self.close()
+            raise _silent(f"{len(handles)} of {len(RECORD_FILES)} descriptors of its record")
+        if self._record is None:
             return
-        for name, handle in zip(RECORD_FILES, handles, strict=True):
-            with (self._record / name).open("ab") as target:
-                at = target.tell()
-                while piece := os.pread(handle, PIECE_BYTES, at):
-                    target.write(piece)
-                    at += len(piece)
+        try:
+            self._record.follow(handles, compare=last)
+        except BaseException:
+            self.close()
+            raise
 
 
 def supervised_again(plan: Plan, folder: Path, path: Path) -> Supervised | None:
@@ -189,10 +198,29 @@ def _plain(place: TrialPlace) -> dict[str, object]:
 
 
 def _receive(connection: socket.socket) -> tuple[bytes, list[int]]:
-    """Returns one line and the descriptors that came with it."""
-    data, handles = b"", []
+    """Returns one line and the descriptors that came with it, within one deadline.
+
+    Raises:
+        OSError: the supervisor broke off, was too late, or said more than one line.
+    """
+    handles: list[int] = []
+    try:
+        return _line(connection, handles), handles
+    except BaseException:
+        for handle in handles:
+            os.close(handle)
+        raise
+
+
+def _line(connection: socket.socket, handles: list[int]) -> bytes:
+    data = b""
     room = socket.CMSG_SPACE(len(RECORD_FILES) * array.array("i").itemsize)
-    while not data.endswith(b"\n"):
+    deadline_s = time.monotonic() + TIMEOUT_S
+    while b"\n" not in data:
+        left_s = deadline_s - time.monotonic()
+        if left_s <= 0:
+            raise TimeoutError(f"no whole answer within {TIMEOUT_S:.0f} s")
+        connection.settimeout(left_s)
         piece, extra, _, _ = connection.recvmsg(65536, room)
         for level, kind, content in extra:
             if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
@@ -200,11 +228,22 @@ def _receive(connection: socket.socket) -> tuple[bytes, list[int]]:
                 came.frombytes(content[: len(content) - len(content) % came.itemsize])
                 handles += list(came)
         if not piece or len(data) > MAX_ANSWER_BYTES:
-            for handle in handles:
-                os.close(handle)
             raise OSError("the supervisor broke off")
         data += piece
-    return data[:-1], handles
+    line, _, more = data.partition(b"\n")
+    if more:
+        raise OSError("more than one answer")
+    return line
+
+
+def _answer(line: bytes) -> dict[str, object]:
+    """Returns what an answer says; a failure that it tells of is raised here."""
+    answer = parse_json(line, where="supervisor", max_bytes=MAX_ANSWER_BYTES)
+    if not isinstance(answer, dict):
+        raise _silent("something else")
+    if isinstance(answer.get("failed"), dict):
+        raise _refusal(answer["failed"])
+    return answer
 
 
 def _refusal(said: dict[str, object]) -> MemtrialError:
