@@ -10,9 +10,11 @@ import contextlib
 import shutil
 import socket
 import stat
+from collections.abc import Callable
 from pathlib import Path
 
 from orchestrator.core.errors import BudgetExhausted, UsageError
+from orchestrator.core.peer import peer_uid
 from orchestrator.gateway.budget import Budget
 from orchestrator.gateway.cassette import Cassette, ReplayMode
 from orchestrator.gateway.desk import Desk
@@ -48,8 +50,12 @@ class Gateway:
         secrets: Secrets,
         book: Path | None = None,
         quota: Quota | None = None,
+        admits: Callable[[int], bool] | None = None,
     ) -> None:
-        """Opens record and spend book; the book lies in the record's folder unless `book` names it."""
+        """Opens record and spend book; the book lies in the record's folder unless `book` names it.
+
+        `admits` says of a user, by the kernel's account, whether a trial's socket serves them; by default all.
+        """
         self._recorder = Recorder(folder, secrets)
         try:
             self._budget = Budget(
@@ -67,6 +73,7 @@ class Gateway:
             bounds=bounds,
         )
         self._sockets = sockets
+        self._admits = admits
         self._bounds = bounds
         self._servers: dict[str | None, asyncio.Server] = {}
         self._own_sockets: list[Path] = []
@@ -223,6 +230,9 @@ class Gateway:
     def _connected(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, trial: str | None
     ) -> None:
+        if not self._is_admitted(writer):
+            writer.close()
+            return
         mine = sum(of == trial for of, _ in self._connections.values())
         crowded = trial is not None and mine >= self._bounds.trial_connections
         if crowded or len(self._connections) >= self._bounds.connections:
@@ -235,6 +245,15 @@ class Gateway:
         task = asyncio.get_running_loop().create_task(connection.run())
         self._connections[connection] = (trial, task)
         task.add_done_callback(lambda _: self._connections.pop(connection))
+
+    def _is_admitted(self, writer: asyncio.StreamWriter) -> bool:
+        """Asks the kernel who connected: strangers leave no trace in a trial's record and take no connection."""
+        if self._admits is None:
+            return True
+        try:
+            return self._admits(peer_uid(writer.get_extra_info("socket")))
+        except OSError:
+            return False
 
     async def close(self) -> None:
         """Ends everything: calls within a limit, then sockets, mode, record and book."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import shutil
-import socket
 import tempfile
 import threading
 from collections.abc import Callable, Coroutine
@@ -18,7 +17,13 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from orchestrator.core.canonical import canonical_bytes, sha256_hex
-from orchestrator.core.errors import ApprovalRefused, DocumentError, MemtrialError
+from orchestrator.core.errors import (
+    ApprovalRefused,
+    DocumentError,
+    EnvironmentMissing,
+    MemtrialError,
+)
+from orchestrator.core.files import require_writable
 from orchestrator.core.pae import to_base64
 from orchestrator.core.strictjson import parse_json
 from orchestrator.gateway.accounts import ROLES
@@ -33,15 +38,14 @@ from orchestrator.model.plan import Plan
 from orchestrator.model.record import RunApproved
 from orchestrator.pipeline.livebook import book_of, check_book
 from orchestrator.protocols import TrialPlace
+from orchestrator.supervisor.lines import MAX_ORDER_BYTES, Lines
+from orchestrator.supervisor.peers import close_to_others, may_call
 from orchestrator.trust.approvals import live_pin
-from orchestrator.trust.gate.asked import GateAsked
+from orchestrator.trust.gate.asked import GateAsked, Governed
 from orchestrator.trust.gate.official import Dispatch, dispatch
 
 T = TypeVar("T")
 RUNS = "runs"
-MAX_ORDER_BYTES = 64 * 1024
-# How long an operator may take to send a plan that it announced, in seconds.
-PLAN_TIMEOUT_S = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +56,7 @@ class Means:
         asked: the question to the gate about plan bytes, approval id and run id, with the answer of this supervisor.
         keys: of the providers; nobody else has them.
         state: the supervisor's own folder.
-        sockets: a folder that everybody may enter, for the sockets of trials.
+        sockets: a folder that everybody may enter; the sockets of a run lie in one below it that only its operator may.
     """
 
     asked: Callable[[bytes, str, str], GateAsked]
@@ -61,63 +65,21 @@ class Means:
     sockets: Path
 
 
-class Lines:
-    """Reads lines and counted bytes from a connection."""
-
-    def __init__(self, connection: socket.socket) -> None:
-        self._connection = connection
-        self._read = bytearray()
-
-    def line(self, max_bytes: int = MAX_ORDER_BYTES) -> bytes | None:
-        """Returns the next line without its end; None when the other side is done.
-
-        Raises:
-            DocumentError: the line is too long.
-        """
-        while b"\n" not in self._read:
-            if len(self._read) > max_bytes:
-                raise DocumentError("order-malformed", "expected a short line", hint="end")
-            piece = self._connection.recv(65536)
-            if not piece:
-                return None
-            self._read += piece
-        line, _, rest = bytes(self._read).partition(b"\n")
-        self._read = bytearray(rest)
-        return line
-
-    def exactly(self, size: int) -> bytes:
-        """Returns so many bytes.
-
-        Raises:
-            DocumentError: the other side ended before.
-        """
-        while len(self._read) < size:
-            piece = self._connection.recv(min(1 << 20, size - len(self._read)))
-            if not piece:
-                raise DocumentError("plan-cut", f"expected {size} bytes, found fewer", hint="end")
-            self._read += piece
-        data = bytes(self._read[:size])
-        del self._read[:size]
-        return data
-
-
 class _Served:
     """A dispatched run: its permit's gateway on a loop of its own, and what the operator may ask of it."""
 
-    def __init__(self, given: Dispatch, plan: Plan, means: Means) -> None:
+    def __init__(self, given: Dispatch, plan: Plan, means: Means, operator_uid: int) -> None:
         pin, approval = live_pin(plan), given.approval
         self._plan = {trial.key: trial for trial in plan.trials}
         self._roles = frozenset(approval.roles)
         # By the nonce and not by the run's id, which the operator chose: no two approvals share a record.
-        self._record = means.state / RUNS / approval.nonce
+        self._record = record_of(means, approval)
         self._book = book_of(means.state, approval.nonce)
-        check_book(self._book, self._record)
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self._thread.start()
-        # The kernel bounds the length of a socket's path, and everybody may enter this folder.
+        # The kernel bounds the length of a socket's path.
         place = Path(tempfile.mkdtemp(prefix="r", dir=means.sockets))
-        place.chmod(0o755)
         cap = min(pin.caps.per_run_usd_micros, given.permit.max_usd_micros)
 
         async def make() -> Gateway:
@@ -131,11 +93,13 @@ class _Served:
                 secrets=Secrets(means.keys.values()),
                 book=self._book,
                 quota=given.permit.quota,
+                admits=lambda uid: may_call(uid, operator_uid),
             )
 
         self._place = place
         self._ended = False
         try:
+            close_to_others(place, operator_uid)
             self._gateway = self._call(make())
         except BaseException:
             self._stop()
@@ -144,19 +108,19 @@ class _Served:
     def _call(self, work: Coroutine[Any, Any, T]) -> T:
         return asyncio.run_coroutine_threadsafe(work, self._loop).result()
 
-    def obey(self, connection: socket.socket, line: bytes) -> bool:
+    def obey(self, lines: Lines, line: bytes) -> bool:
         """Does what one line asks for and answers it; returns whether there may be another."""
         try:
             answer, end = self._do(line)
         except MemtrialError as error:
-            connection.sendall(failure(error))
+            lines.answer(failure(error))
             return True
         with contextlib.ExitStack() as files:
             handles = [
                 files.enter_context(path.open("rb")).fileno()
                 for path in (self._record / TRAFFIC, self._record / BODIES, self._book)
             ]
-            socket.send_fds(connection, [canonical_bytes(answer) + b"\n"], handles)
+            lines.answer(canonical_bytes(answer) + b"\n", handles)
         return not end
 
     def _do(self, line: bytes) -> tuple[dict[str, object], bool]:
@@ -209,36 +173,72 @@ class _Served:
         shutil.rmtree(self._place, ignore_errors=True)
 
 
-def serve_dispatch(
-    connection: socket.socket, order: DispatchAsked, lines: Lines, means: Means
-) -> None:
+def record_of(means: Means, approval: Governed) -> Path:
+    """Returns where a run's gateway writes its record.
+
+    By the nonce and not by the run's id, which the operator chose: no two approvals share a record.
+    """
+    return means.state / RUNS / approval.nonce
+
+
+def check_ready(means: Means, approval: Governed) -> None:
+    """Refuses a run that could not begin, before its approval is used up.
+
+    Raises:
+        EnvironmentMissing: no key of the provider, or folders in which nothing can be made.
+        ApprovalRefused: the approval's spend book knows of less than its record.
+    """
+    means.keys.header(approval.runner.upstream.provider)
+    record = record_of(means, approval)
+    check_book(book_of(means.state, approval.nonce), record)
+    for folder, purpose in (
+        (record, "the record of the run"),
+        (means.state, "the books of approvals"),
+        (means.sockets, "the sockets of trials"),
+    ):
+        require_writable(folder, purpose)
+
+
+def serve_dispatch(order: DispatchAsked, lines: Lines, means: Means, operator_uid: int) -> None:
     """Answers one operator who asks for a dispatch, until the operator is done.
 
     Raises:
         OSError: the connection broke; the gateway has ended then.
         DocumentError: the operator sent what is no order.
     """
-    connection.settimeout(PLAN_TIMEOUT_S)
     plan_data = lines.exactly(order.plan_bytes)
-    connection.settimeout(None)
     try:
         if sha256_hex(plan_data) != order.plan_sha256:
             raise DocumentError(
                 "plan-cut", "expected the announced plan, found another", hint="end"
             )
-        given = dispatch(means.asked(plan_data, order.approval_id, order.run_id))
+        given = dispatch(
+            means.asked(plan_data, order.approval_id, order.run_id),
+            lambda approval, _: check_ready(means, approval),
+        )
         plan = Plan.parse_canonical(plan_data, where="plan")
-        served = _Served(given, plan, means)
+        served = _begun(given, plan, means, operator_uid)
     except MemtrialError as error:
-        connection.sendall(failure(error))
+        lines.answer(failure(error))
         return
     try:
-        connection.sendall(_ready(given, plan).canonical() + b"\n")
-        while (line := lines.line()) is not None:
-            if not served.obey(connection, line):
+        lines.answer(_ready(given, plan).canonical() + b"\n")
+        while (line := lines.line(waits_for_first_byte=True)) is not None:
+            if not served.obey(lines, line):
                 return
     finally:
         served.close()
+
+
+def _begun(given: Dispatch, plan: Plan, means: Means, operator_uid: int) -> _Served:
+    try:
+        return _Served(given, plan, means, operator_uid)
+    except OSError as error:
+        raise EnvironmentMissing(
+            "gateway-not-begun",
+            f"expected to open the gateway of the run, found {error.strerror or error}",
+            hint="mend that on the supervisor's machine; the approval holds for this run's id alone",
+        ) from error
 
 
 def _ready(given: Dispatch, plan: Plan) -> Dispatched:

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import os
 import socket
-import struct
 import sys
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -18,21 +18,28 @@ from orchestrator.core.canonical import sha256_hex
 from orchestrator.core.clock import unix_time_s
 from orchestrator.core.errors import MemtrialError, UsageError
 from orchestrator.core.keys import SigningKey
+from orchestrator.core.peer import peer_uid
+from orchestrator.core.printable import printable
 from orchestrator.core.strictjson import parse_json
 from orchestrator.gateway.keys import ProviderKeys
 from orchestrator.model.dispatch import DispatchAsked
 from orchestrator.model.gate import ANSWER_TYPE, GateConfig, SupervisorAnswer, SupervisorQuestion
 from orchestrator.pipeline.gating import asked_for
-from orchestrator.supervisor.dispatching import Lines, Means, serve_dispatch
+from orchestrator.supervisor.dispatching import Means, serve_dispatch
+from orchestrator.supervisor.lines import Lines
+from orchestrator.supervisor.peers import Places
 from orchestrator.trust.envelope import sign_new
 from orchestrator.trust.gate.asked import GateAsked
 from orchestrator.trust.gate.before import CONFIG
 from orchestrator.trust.gate.machine import MANIFEST
 
 MAX_QUESTION_BYTES = 4096
-MAX_AT_ONCE = 16
-TIMEOUT_S = 5.0
-_PEER = struct.Struct("3i")
+# Connections of one user at once. Others have places of their own.
+MAX_OF_ONE_USER = 16
+BACKLOG = 64
+# How long to wait when the system lets nobody in, in seconds.
+AGAIN_S = 0.5
+MAX_LOG_CHARS = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,18 +124,38 @@ def means_of(
     return Means(asked=asked, keys=keys, state=state, sockets=sockets)
 
 
+def _say(line: str) -> None:
+    sys.stderr.write(f"supervisor: {printable(line, limit=MAX_LOG_CHARS)}\n")
+    sys.stderr.flush()
+
+
 class Service:
     """The socket and those who serve it."""
 
-    def __init__(self, identity: Identity, path: Path, means: Means | None = None) -> None:
+    def __init__(
+        self,
+        identity: Identity,
+        path: Path,
+        means: Means | None = None,
+        *,
+        say: Callable[[str], object] = _say,
+    ) -> None:
         """Listens. Without means it answers the gate and dispatches nothing.
+
+        Args:
+            identity: what it says of itself, and whom it answers.
+            path: of its socket.
+            means: what runs are dispatched with.
+            say: takes a line of the service's log.
 
         Raises:
             UsageError: something is at that path already.
         """
         self._identity = identity
         self._means = means
-        self._places = threading.BoundedSemaphore(MAX_AT_ONCE)
+        self._say = say
+        self._places = Places(MAX_OF_ONE_USER)
+        self._ended = threading.Event()
         if path.exists() or path.is_symlink():
             raise UsageError(
                 "socket-taken",
@@ -140,53 +167,78 @@ class Service:
         self._listener.bind(str(path))
         # Anybody may knock; who is answered is decided by the kernel's account of the caller.
         path.chmod(0o666)
-        self._listener.listen(MAX_AT_ONCE)
+        self._listener.listen(BACKLOG)
 
     def serve(self) -> None:
-        """Serves until `close`."""
-        while True:
+        """Serves until `close`, whatever the system refuses meanwhile."""
+        failed = False
+        while not self._ended.is_set():
             try:
                 connection, _ = self._listener.accept()
-            except OSError:
-                return
-            if not self._places.acquire(blocking=False):
-                connection.close()
+            except OSError as error:
+                if self._ended.is_set():
+                    return
+                # No descriptors or no memory are left, say: those who wait are served when there are some again.
+                if not failed:
+                    self._say(f"nobody can be let in: {error.strerror or error}; trying on")
+                failed = True
+                self._ended.wait(AGAIN_S)
                 continue
-            threading.Thread(target=self._one, args=(connection,), daemon=True).start()
+            if failed:
+                self._say("callers are let in again")
+            failed = False
+            self._let_in(connection)
 
-    def _one(self, connection: socket.socket) -> None:
+    def _let_in(self, connection: socket.socket) -> None:
+        """Serves a caller beside the others, or shows them the door."""
+        try:
+            uid = peer_uid(connection)
+        except OSError:
+            connection.close()
+            return
+        if uid not in self._identity.allowed_uids:
+            connection.close()
+            return
+        if not self._places.take(uid):
+            self._say(
+                f"uid {uid} has {MAX_OF_ONE_USER} connections already: another one is refused"
+            )
+            connection.close()
+            return
+        try:
+            threading.Thread(target=self._one, args=(connection, uid), daemon=True).start()
+        except RuntimeError as error:
+            self._say(f"uid {uid} cannot be served: {error}")
+            self._places.give_back(uid)
+            connection.close()
+
+    def _one(self, connection: socket.socket, uid: int) -> None:
         try:
             with connection:
-                connection.settimeout(TIMEOUT_S)
-                if peer_uid(connection) in self._identity.allowed_uids:
-                    self._reply(connection)
-        except (OSError, MemtrialError):
-            # A caller that breaks off or asks nonsense gets nothing, and nobody else notices.
-            return
+                self._reply(Lines(connection), uid)
+        except (OSError, MemtrialError) as error:
+            # A caller that breaks off, dawdles or asks nonsense gets nothing, and nobody else notices.
+            self._say(f"uid {uid} was served no further: {error}")
         finally:
-            self._places.release()
+            self._places.give_back(uid)
 
-    def _reply(self, connection: socket.socket) -> None:
-        lines = Lines(connection)
+    def _reply(self, lines: Lines, uid: int) -> None:
         line = lines.line(MAX_QUESTION_BYTES)
         if line is None:
             return
         value = parse_json(line, where="question", max_bytes=MAX_QUESTION_BYTES)
         if isinstance(value, dict) and value.get("kind") == "dispatch" and self._means is not None:
             order = DispatchAsked.parse_canonical(line, where="dispatch")
-            serve_dispatch(connection, order, lines, self._means)
+            about = f"run {order.run_id} under approval {order.approval_id}, for uid {uid}"
+            self._say(f"asked to dispatch {about}")
+            serve_dispatch(order, lines, self._means, uid)
+            self._say(f"done with {about}")
             return
-        connection.sendall(answer(self._identity, line) + b"\n")
+        lines.answer(answer(self._identity, line) + b"\n")
 
     def close(self) -> None:
         """Ends the service and removes its socket."""
+        self._ended.set()
         self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
         self._path.unlink(missing_ok=True)
-
-
-def peer_uid(connection: socket.socket) -> int:
-    """Returns the user of the process at the other end, by the kernel's account (unix(7), SO_PEERCRED)."""
-    data = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER.size)
-    _, uid, _ = _PEER.unpack(data)
-    return int(uid)

@@ -51,6 +51,7 @@ def site(
     *,
     kind: str = "organisation",
     allowed: frozenset[int] = frozenset({UID}),
+    keys: ProviderKeys | None = None,
     **caps: int,
 ) -> Iterator[Site]:
     """Makes a world for the plan that `make_plan` gives for a provider's origin, and serves it."""
@@ -64,7 +65,7 @@ def site(
             asked=lambda plan, approval_id, run_id: replace(
                 world.asked(), plan_data=plan, approval_id=approval_id, run_id=run_id
             ),
-            keys=ProviderKeys({"openai": KEY}),
+            keys=keys or ProviderKeys({"openai": KEY}),
             state=world.state,
             sockets=folder / "run",
         )

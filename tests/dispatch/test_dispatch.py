@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import socket
 from contextlib import closing
@@ -18,11 +19,13 @@ from orchestrator.core.errors import (
     MemtrialError,
     UsageError,
 )
+from orchestrator.gateway.keys import ProviderKeys
 from orchestrator.ledger.chain import Ledger, read_entries
 from orchestrator.model.record import RunApproved, RunStarted
 from orchestrator.pipeline.dispatched import Supervised, supervised_again
 from orchestrator.pipeline.live import append_approval, unwritten_of
 from orchestrator.protocols import TrialPlace
+from orchestrator.supervisor import dispatching
 from orchestrator.trust.gate.machine import NONCES
 from orchestrator.trust.nonces import NonceBook
 from tests.dispatch.conftest import smoke
@@ -180,6 +183,45 @@ def test_a_refused_dispatch_leaves_everything_as_it_was(here):
     assert error.value.check is not None
     assert {p: p.read_bytes() for p in here.world.state.rglob("*") if p.is_file()} == before
     assert here.provider.seen == []
+
+
+def test_a_dispatch_without_the_providers_key_uses_nothing_up(clean_folder):
+    with site(clean_folder, smoke, keys=ProviderKeys({"anthropic": KEY})) as here:
+        with pytest.raises(EnvironmentMissing):
+            here.way().approve("run-1")
+        assert uses(here) == []
+
+
+def test_a_dispatch_whose_record_cannot_be_written_uses_nothing_up(here):
+    (here.world.state / "runs").write_bytes(b"")
+    assert refused(lambda: here.way().approve("run-1"), EnvironmentMissing) == "folder-not-writable"
+    assert uses(here) == []
+
+
+def test_a_dispatch_whose_spend_book_was_cut_uses_nothing_up(here):
+    record = here.world.state / "runs" / here.world.ingredients.approval["nonce"]
+    record.mkdir(parents=True)
+    (record / "spend.jsonl").write_bytes(b"more than the book has\n")
+    assert refused(lambda: here.way().approve("run-1")) == "spend-book-behind"
+    assert uses(here) == []
+
+
+def test_a_run_whose_sockets_nobody_else_can_be_kept_from_does_not_begin(here, monkeypatch):
+    def refuse(*_: object) -> None:
+        raise EnvironmentMissing("no-access-lists", "x", hint="x")
+
+    monkeypatch.setattr(dispatching, "close_to_others", refuse)
+    assert refused(lambda: here.way().approve("run-1"), EnvironmentMissing) == "no-access-lists"
+    assert not list(here.socket.parent.glob("r*"))
+
+
+def test_a_fault_of_the_system_at_the_beginning_is_told(here, monkeypatch):
+    def fault(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(dispatching, "close_to_others", fault)
+    with pytest.raises(EnvironmentMissing, match="No space left on device"):
+        here.way().approve("run-1")
 
 
 @pytest.mark.parametrize(

@@ -178,6 +178,49 @@ def test_the_operator_gets_no_trial_of_another_plan_and_no_second_run(here):
     assert here.provider.seen == []
 
 
+# Has a trial opened, prints where its socket is, and holds it until its input ends.
+HOLDER = """
+import json, socket, sys
+told = json.loads(sys.stdin.readline())
+way = socket.socket(socket.AF_UNIX); way.settimeout(60); way.connect(told["socket"])
+lines = way.makefile("rb")
+for data in told["send"]:
+    way.sendall(data.encode("latin-1"))
+    answer = lines.readline()
+print(json.loads(answer)["folder"], flush=True)
+sys.stdin.readline()
+"""
+KNOCKER = """
+import json, socket, sys
+try:
+    socket.socket(socket.AF_UNIX).connect(json.loads(sys.stdin.read()))
+    print("connected")
+except PermissionError:
+    print("kept out")
+"""
+
+
+def test_a_trials_socket_is_its_operators_and_no_other_users(here):
+    told = {"socket": str(here.socket), "send": [order(here), opening(here)]}
+    with subprocess.Popen(
+        ["/usr/bin/python3", "-I", "-c", HOLDER],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        user=OPERATOR_UID,
+        group=OPERATOR_UID,
+        extra_groups=[],
+        cwd="/",
+        text=True,
+    ) as holder:
+        assert holder.stdin is not None
+        assert holder.stdout is not None
+        holder.stdin.write(json.dumps(told) + "\n")
+        holder.stdin.flush()
+        path = holder.stdout.readline().strip() + "/gateway.sock"
+        found = [as_user(uid, KNOCKER, path) for uid in (OPERATOR_UID, STRANGER_UID)]
+    assert found == ["connected\n", "kept out\n"]
+
+
 def test_another_user_is_answered_nothing(here):
     assert answers(here, order(here), uid=STRANGER_UID) in ([], [""])
     assert len(NonceBook(here.world.state / NONCES).state().lines) == 3

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import socket
 import sys
@@ -17,6 +18,7 @@ import pytest
 from orchestrator.core.errors import ApprovalRefused, UsageError
 from orchestrator.core.keys import SigningKey
 from orchestrator.model.gate import ANSWER_TYPE, GateConfig, SupervisorAnswer, SupervisorQuestion
+from orchestrator.supervisor import lines, service
 from orchestrator.supervisor.service import Identity, Service, load_identity
 from orchestrator.trust import ask
 from orchestrator.trust.ask import ask_supervisor
@@ -109,6 +111,98 @@ def test_nonsense_gets_nothing_and_the_next_one_is_answered(served, data):
     path, _ = served
     assert _ask_raw(path, data) == b""
     assert ask_supervisor(*QUESTION, path=path)
+
+
+class Failing:
+    """A listener whose system has no descriptors left for a while."""
+
+    def __init__(self, listener: socket.socket, times: int) -> None:
+        self._listener, self._left = listener, times
+
+    def accept(self):
+        if self._left:
+            self._left -= 1
+            raise OSError(errno.EMFILE, "Too many open files")
+        return self._listener.accept()
+
+    def __getattr__(self, name: str):
+        return getattr(self._listener, name)
+
+
+def test_a_system_without_descriptors_ends_nothing_and_the_log_says_so(
+    place, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(service, "AGAIN_S", 0.05)
+    folder, key_file, _ = place
+    identity = load_identity(folder, key_file, allowed_uids=frozenset({os.geteuid()}))
+    said: list[str] = []
+    made = Service(identity, tmp_path / "s", say=said.append)
+    made._listener = Failing(made._listener, 3)  # type: ignore[assignment]
+    thread = threading.Thread(target=made.serve, daemon=True)
+    thread.start()
+    assert ask_supervisor(*QUESTION, path=tmp_path / "s")
+    made.close()
+    thread.join(10)
+    assert not thread.is_alive()
+    assert said == [
+        "nobody can be let in: Too many open files; trying on",
+        "callers are let in again",
+    ]
+
+
+def test_what_befalls_one_caller_stands_in_the_log(place, tmp_path, capfd):
+    folder, key_file, _ = place
+    identity = load_identity(folder, key_file, allowed_uids=frozenset({os.geteuid()}))
+    for _ in serving(identity, tmp_path / "s"):
+        assert _ask_raw(tmp_path / "s", b"\x1b[31m\n") == b""
+        assert ask_supervisor(*QUESTION, path=tmp_path / "s")
+    told = capfd.readouterr().err
+    assert f"supervisor: uid {os.geteuid()} was served no further" in told
+    assert "\x1b" not in told
+
+
+def test_who_dawdles_is_served_no_further(served, monkeypatch):
+    monkeypatch.setattr(lines, "LINE_TIMEOUT_S", 0.4)
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.settimeout(20)
+        connection.connect(str(served[0]))
+        for _ in range(60):
+            try:
+                connection.send(b"x")
+            except OSError:
+                break
+            time.sleep(0.05)
+        else:
+            pytest.fail("a slow caller was served for ever")
+
+
+def test_a_user_has_so_many_places_and_strangers_have_none(place, tmp_path, monkeypatch):
+    """The kernel's word on who calls is made to differ: calls come from two users and a stranger in turn."""
+    folder, key_file, _ = place
+    callers = iter([5] * (service.MAX_OF_ONE_USER + 1) + [99] * 40 + [6])
+    monkeypatch.setattr(service, "peer_uid", lambda _: next(callers))
+    identity = load_identity(folder, key_file, allowed_uids=frozenset({5, 6}))
+    said: list[str] = []
+    made = Service(identity, tmp_path / "s", say=said.append)
+    thread = threading.Thread(target=made.serve, daemon=True)
+    thread.start()
+    with contextlib.ExitStack() as held:
+
+        def call() -> socket.socket:
+            connection = held.enter_context(socket.socket(socket.AF_UNIX))
+            connection.settimeout(4)
+            connection.connect(str(tmp_path / "s"))
+            return connection
+
+        first = [call() for _ in range(service.MAX_OF_ONE_USER)]
+        assert call().recv(1) == b""
+        assert [call().recv(1) for _ in range(40)] == [b""] * 40
+        assert ask_supervisor(*QUESTION, path=tmp_path / "s")
+        with pytest.raises(TimeoutError):
+            first[0].recv(1)
+    made.close()
+    thread.join(10)
+    assert said[0] == "uid 5 has 16 connections already: another one is refused"
 
 
 def test_it_runs_as_its_own_user_with_its_own_key_or_not_at_all(tmp_path, place):
