@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
+from orchestrator.core.gittree import object_id
+
 LINK_MODE = "120000"
 _HUNK = re.compile(rb"@@ -\d+(?:,(\d+))? \+\d+(?:,(\d+))? @@")
 _SIZE = re.compile(rb"(literal|delta) \d+")
@@ -41,16 +43,21 @@ class PathChange:
 
 @dataclass(slots=True)
 class _Section:
-    """What is read of one file's part of a diff; `old` and `new` are lines of the present hunk still to come."""
+    """What is read of one file's part of a diff; `old` and `new` are lines of the present hunk still to come.
+
+    `last` is what the latest line of content is, `context` whether one did not change, `open_end` whether the new content ends without a newline.
+    """
 
     path: str
     modes: dict[str, str] = field(default_factory=dict)
     index: tuple[str, str | None] | None = None
     content: list[bytes] = field(default_factory=list)
-    from_the_start: bool = False
     binary: bool = False
     old: int = 0
     new: int = 0
+    last: bytes = b""
+    context: bool = False
+    open_end: bool = False
 
     @property
     def in_hunk(self) -> bool:
@@ -69,11 +76,18 @@ class _Section:
         if kind not in {b"+", b"-", b" ", b"\\"}:
             raise ValueError("expected a line of a hunk")
         if kind == b"\\":
+            self._open_end()
             return
+        self.last = kind
+        self.context = self.context or kind == b" "
         self.old -= kind != b"+"
         self.new -= kind != b"-"
         if kind != b"-":
             self.content.append(line[1:])
+
+    def _open_end(self) -> None:
+        """A line with a backslash is of the line before it, and so of the side that that one is on."""
+        self.open_end = self.open_end or self.last != b"-"
 
     def _header(self, line: bytes) -> bool:
         mode, index, hunk = _MODE.fullmatch(line), _INDEX.fullmatch(line), _HUNK.match(line)
@@ -83,11 +97,12 @@ class _Section:
             self.index = (index[2].decode(), index[3].decode() if index[3] else None)
         elif hunk:
             self.old, self.new = int(hunk[1] or 1), int(hunk[2] or 1)
-            self.from_the_start = not self.content
         elif line == b"GIT binary patch":
             self.binary = True
         else:
             data = self.binary and (b" " not in line or _SIZE.fullmatch(line) is not None)
+            if line.startswith(b"\\ "):
+                self._open_end()
             return data or line.startswith((b"--- ", b"+++ ", b"\\ "))
         return True
 
@@ -100,15 +115,26 @@ class _Section:
             old = None
         if "deleted file mode" in self.modes:
             new = None
-        known = new == LINK_MODE and self.from_the_start
-        target = b"\n".join(self.content).decode("utf-8", "backslashreplace") if known else None
+        blob = self.index[0] if self.index and new is not None else None
+        target = self._target(blob) if new == LINK_MODE else None
         return PathChange(
             path=self.path,
             old_mode=old,
             new_mode=new,
-            blob=self.index[0] if self.index and new is not None else None,
+            blob=blob,
             link_target=target,
         )
+
+    def _target(self, blob: str | None) -> str | None:
+        """Returns what a link leads to; None where the diff does not show all of it, by the id of its content."""
+        content = b"".join(line + b"\n" for line in self.content)
+        content = content[:-1] if self.open_end else content
+        if object_id("blob", content) != blob:
+            # Lines that did not change may be left out; where none is shown, none was.
+            if self.content and not self.context:
+                raise ValueError(f"expected the content of link {self.path} to be its blob")
+            return None
+        return content.decode("utf-8", "backslashreplace")
 
 
 def read_changes(diff: bytes) -> tuple[PathChange, ...]:

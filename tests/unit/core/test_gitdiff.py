@@ -90,3 +90,40 @@ def test_what_git_does_not_write_is_refused(diff):
 
 def test_no_diff_changes_nothing():
     assert read_changes(b"") == ()
+
+
+LONG = "".join(f"{n}\n" for n in range(12))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "read"),
+    [
+        (None, "conf", "conf"),
+        (None, "conf\n", "conf\n"),
+        (None, "\n", "\n"),
+        ("conf", "conf\n", "conf\n"),
+        ("conf\n", "conf", "conf"),
+        ("a\nb", "a\nc\n", "a\nc\n"),
+        (LONG, LONG + "more", None),
+        (LONG, "first" + LONG, None),
+    ],
+)
+def test_the_target_of_a_link_is_read_with_its_very_end_or_not_at_all(
+    git, tmp_path, old, new, read
+):
+    before = tree_of(git)
+    if old is not None:
+        (tmp_path / "link").symlink_to(old)
+        before = tree_of(git)
+        (tmp_path / "link").unlink()
+    (tmp_path / "link").symlink_to(new)
+    (change,) = read_changes(git("diff-tree", *FORM, before, tree_of(git)))
+    assert change.link_target == read
+
+
+def test_a_link_whose_content_is_not_its_blob_is_no_diff_of_git(git, tmp_path):
+    before = tree_of(git)
+    (tmp_path / "link").symlink_to("conf")
+    diff = git("diff-tree", *FORM, before, tree_of(git))
+    with pytest.raises(ValueError, match="content of link"):
+        read_changes(diff.replace(b"+conf", b"+evil"))
