@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from orchestrator.core.errors import IntegrityError
 from orchestrator.core.words import counted
-from orchestrator.ledger.history import AttemptRecord, RunRecord, TrialRecord
+from orchestrator.ledger.history import AttemptRecord, TrialRecord
 from orchestrator.model.gateway import LivePin
 from orchestrator.model.lifecycle import follows
 from orchestrator.model.outcome import RETRIED, Outcome
@@ -44,12 +44,20 @@ _ENDS_AT: dict[Outcome, frozenset[Stage | None]] = {
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """What a sound order leaves to be told. `ended`: the last process recorded its end."""
+    """What a sound order leaves to be told. `ended`: the last process recorded its end.
+
+    `after_act` counts the attempts without a verdict whose agent had acted: a result may have been thrown away.
+    """
 
     clock_back: int
     ended: bool
     unscored: tuple[tuple[Outcome, int], ...]
     after_act: int
+
+    @property
+    def whole(self) -> bool:
+        """Whether nothing in it can only be taken as said: it has its end, and no agent acted for nothing."""
+        return self.ended and not self.after_act
 
     def told(self) -> str:
         """Returns it in words."""
@@ -81,12 +89,18 @@ def check_order(entries: Iterable[LedgerEntry], plan: Plan) -> Order:
 
 
 class _State:
-    """What has been recorded so far, and what the present process has done."""
+    """What has been recorded so far, and what the present process has done.
+
+    Each entry costs the same, however many attempts stand before it: only the latest attempt of a trial can be
+    under way, as none begins before the one before it has ended.
+    """
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
         self._keys = {trial.key for trial in plan.trials}
-        self._run = RunRecord()
+        self._trials: dict[str, TrialRecord] = {}
+        self._under_way: dict[str, AttemptRecord] = {}
+        self._done: set[str] = set()
         self._tries: Counter[str] = Counter()
         self._touched: set[str] = set()
         self._dead: list[str] = []
@@ -129,10 +143,7 @@ class _State:
         self._tries.clear()
         self._touched.clear()
         self._dead = []
-        for key, trial in self._run.trials.items():
-            attempt = trial.open_attempt
-            if attempt is None:
-                continue
+        for key, attempt in self._under_way.items():
             if attempt.goes_on:
                 self._tries[key] = 1
             else:
@@ -151,10 +162,10 @@ class _State:
     def _start(self, entry: LedgerEntry, body: AttemptStarted) -> None:
         if body.trial not in self._keys:
             raise _refuse(entry, "a trial of the plan")
-        trial = self._run.trials.setdefault(body.trial, TrialRecord())
+        trial = self._trials.setdefault(body.trial, TrialRecord())
         if (
-            trial.open_attempt is not None
-            or trial.final is not None
+            body.trial in self._under_way
+            or body.trial in self._done
             or body.attempt != len(trial.attempts) + 1
         ):
             raise _refuse(entry, "the next attempt of a trial that has not ended for good")
@@ -167,7 +178,8 @@ class _State:
             )
         self._tries[body.trial] += 1
         self._touched.add(body.trial)
-        trial.attempts.append(AttemptRecord(body.attempt))
+        self._under_way[body.trial] = AttemptRecord(body.attempt)
+        trial.attempts.append(self._under_way[body.trial])
 
     def _stage(self, entry: LedgerEntry, body: StageDone) -> None:
         attempt = self._open(entry, body.trial, body.attempt)
@@ -223,21 +235,23 @@ class _State:
 
     def _finish(self, attempt: AttemptRecord, body: AttemptEnded) -> None:
         attempt.ended = body
+        del self._under_way[body.trial]
+        if body.final:
+            self._done.add(body.trial)
         if body.verdict_sha256 is None:
             self.unscored[body.outcome] += 1
             self.after_act += Stage.ACT in attempt.stages
 
     def _run_ended(self, entry: LedgerEntry, body: RunEnded) -> None:
-        trials = self._run.trials
-        if any(trials[key].open_attempt for key in self._touched):
+        if not self._touched.isdisjoint(self._under_way):
             raise _refuse(entry, "every attempt of this process at its end")
-        done = sum(1 for trial in trials.values() if trial.final)
+        done = len(self._done)
         if (body.trials, body.completed) != (len(self._keys), done):
             raise _refuse(entry, f"{done} of {len(self._keys)} trials ended for good")
         self.ended = True
 
     def _open(self, entry: LedgerEntry, trial: str, number: int) -> AttemptRecord:
-        attempt = self._run.trial(trial).open_attempt
+        attempt = self._under_way.get(trial)
         if attempt is None or attempt.number != number:
             raise _refuse(entry, "an attempt that is under way")
         self._touched.add(trial)

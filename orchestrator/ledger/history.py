@@ -114,7 +114,8 @@ def replay(entries: list[LedgerEntry]) -> RunRecord:
 
 def _attempt(run: RunRecord, trial: str, number: int) -> AttemptRecord:
     record = run.trials.setdefault(trial, TrialRecord())
-    for attempt in record.attempts:
+    # Nearly every entry is of the latest attempt.
+    for attempt in reversed(record.attempts):
         if attempt.number == number:
             return attempt
     attempt = AttemptRecord(number)

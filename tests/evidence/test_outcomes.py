@@ -24,6 +24,7 @@ from tests.evidence.conftest import NOW
 from tests.evidence.tamper import rewrite_record
 from tests.recorded import (
     EIGHT,
+    TINY,
     Play,
     PlayedSandbox,
     files_of,
@@ -86,6 +87,20 @@ def test_a_run_with_every_kind_of_trouble_verifies_as_what_it_is(troubled):
         "5 attempts without a verdict (1 inadmissible, 4 infra_error), 0 after the agent had acted"
         in ledger.detail
     )
+
+
+def test_a_record_of_which_an_attempt_is_gone_after_its_agent_had_acted_is_not_called_whole(
+    tmp_path,
+):
+    """What came of it may have been thrown away; why is the record's own word."""
+    key = make_plan(TINY).trials[0].key
+    folder = record_run(tmp_path, TINY, PlayedSandbox({(key, "harvest"): [lost()]}))
+    seal(folder)
+    answer = verify_bundle(FolderView(folder), Trust(now=NOW), name="run")
+    assert answer.exit_code == 0, answer.failed
+    ledger = next(check for check in answer.checks if check.name == "ledger")
+    assert ledger.status == "partly"
+    assert "1 after the agent had acted" in ledger.detail
 
 
 def test_the_audit_page_puts_every_kind_of_trouble_before_the_checks(troubled):
