@@ -115,8 +115,7 @@ def _check_outcome(seen: Attempted, ended: AttemptEnded, fault: MemtrialError | 
                 "an end that the attempt's documents give", f"{ended.outcome.value} without one"
             )
         return
-    if ended.error_reference == NO_MODEL and isinstance(fault, Inadmissible):
-        # Asked before the proof of memory: a model that was taken away can have been shown nothing.
+    if _without_a_model(seen, ended, fault):
         return
     expected = outcome_of_error(fault)
     stopped = ended.outcome is Outcome.CANCELLED and expected is Outcome.INFRA_ERROR
@@ -126,6 +125,19 @@ def _check_outcome(seen: Attempted, ended: AttemptEnded, fault: MemtrialError | 
         seen.require("reference", fault.reference, ended.error_reference)
         evidence = seen.blobs.get(ended.evidence.sha256) if ended.evidence else b""
         seen.require("lines of evidence", len(fault.evidence), evidence.count(b"\n"))
+
+
+def _without_a_model(seen: Attempted, ended: AttemptEnded, fault: MemtrialError) -> bool:
+    """Whether the end is that of a model that was taken away, which is asked before the proof of memory.
+
+    Such a model can have been shown nothing: that excuses what its proof of memory says, and nothing else.
+    """
+    return (
+        ended.error_reference == NO_MODEL
+        and ended.outcome in {Outcome.INFRA_ERROR, Outcome.CANCELLED}
+        and isinstance(fault, Inadmissible)
+        and next(reversed(seen.record.stages)) is Stage.ACT
+    )
 
 
 def _said(fault: MemtrialError | None) -> str:

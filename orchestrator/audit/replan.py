@@ -31,10 +31,12 @@ class Rebuilt:
     inputs: int
     withheld: tuple[str, ...]
     own_word: tuple[str, ...]
+    registry_sha256: str
 
     def told(self) -> str:
-        """Returns what of the plan is its own word."""
-        return f"the plan's own word: {', '.join(self.own_word)}"
+        """Returns what of the plan is its own word; the registry that gives its arms is known by digest alone."""
+        registry = f"arms by a registry with SHA-256 {self.registry_sha256}"
+        return f"{registry}; the plan's own word: {', '.join(self.own_word)}"
 
 
 def rebuild(plan: Plan, blobs: BlobReader, *, registry_sha256: str, same_program: bool) -> Rebuilt:
@@ -44,7 +46,7 @@ def rebuild(plan: Plan, blobs: BlobReader, *, registry_sha256: str, same_program
         plan: the plan.
         blobs: of the bundle.
         registry_sha256: of the registry of conditions, as the bundle's card names it.
-        same_program: whether the program that sealed is this one, so that its constants are the same.
+        same_program: whether the program that began the run is this one, so that its constants are the same.
 
     Raises:
         Negative: the plan says something else than its inputs.
@@ -80,7 +82,7 @@ def rebuild(plan: Plan, blobs: BlobReader, *, registry_sha256: str, same_program
     named += [f"tasks.{name}" for name in _IMAGES]
     named += _check_adapters(plan, same_program=same_program)
     inputs = 6 * len(plan.tasks) + 2 * len(plan.curated) + len(plan.agents) + 1
-    return Rebuilt(inputs - len(withheld), tuple(withheld), tuple(named))
+    return Rebuilt(inputs - len(withheld), tuple(withheld), tuple(named), registry_sha256)
 
 
 def _differs(what: str) -> Negative:

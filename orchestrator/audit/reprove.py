@@ -9,10 +9,11 @@ from __future__ import annotations
 import io
 from collections.abc import Iterator
 
+from orchestrator.audit.ends import NO_MODEL
 from orchestrator.audit.opening import Opened
 from orchestrator.audit.recheck import Found
 from orchestrator.audit.respend import Spent, attempts_of, body_of
-from orchestrator.core.errors import IntegrityError, MemtrialError, Negative
+from orchestrator.core.errors import EnvironmentMissing, IntegrityError, MemtrialError, Negative
 from orchestrator.gateway.accounts import BODIES_FILE
 from orchestrator.gateway.bodies import PackReader
 from orchestrator.gateway.recorded import RecordedCall, admitted, read_body
@@ -27,6 +28,7 @@ from orchestrator.model.proof import Foreign, InjectionProof
 from orchestrator.model.record import Stage
 from orchestrator.model.task import Brief
 from orchestrator.model.toolcalls import TOOL_LOG, ToolLog
+from orchestrator.pipeline.breaches import require_model
 from orchestrator.pipeline.dossier import Dossier, stage_document
 from orchestrator.pipeline.memory_audits import artifact_of
 
@@ -37,7 +39,8 @@ def check_injections(opened: Opened, dossier: Dossier, spent: Spent) -> Found:
     """Proves the memory of every attempt again.
 
     Raises:
-        Negative: a proof does not follow from the calls, or an attempt without one was graded.
+        Negative: a proof does not follow from the calls, an attempt without one was graded, or one ended for
+            a model that was there, or went on without one.
         IntegrityError: an attempt under a gateway has no proof, or a body has other bytes.
     """
     if spent.accounts is None:
@@ -47,6 +50,7 @@ def check_injections(opened: Opened, dossier: Dossier, spent: Spent) -> Found:
     for trial, attempt in attempts_of(dossier):
         lines = spent.accounts.by_attempt.get((trial.key, attempt.number), ())
         exchanges = admitted((b for _, b in lines if isinstance(b, Exchange)), role="agent")
+        _check_model(trial, attempt, exchanges)
         try:
             calls = tuple(_calls(exchanges, pack))
             said, again = _both(opened, dossier, trial, attempt, calls)
@@ -61,6 +65,26 @@ def check_injections(opened: Opened, dossier: Dossier, spent: Spent) -> Found:
     told = [f"{withheld} withheld"] if withheld else []
     told += [f"lines of {files} steering files are the record's own word"] if files else []
     return Found(proven, "; ".join(told) or "each from its recorded calls", not told)
+
+
+def _check_model(trial: Trial, attempt: AttemptRecord, exchanges: tuple[Exchange, ...]) -> None:
+    """Whether the model was taken away stands in the gateway's record, and ends an attempt exactly then."""
+    try:
+        require_model(exchanges)
+    except EnvironmentMissing as gone:
+        if Stage.HARVEST in attempt.stages:
+            raise _model_differs(trial, f"no harvest: {gone.message}", "one") from gone
+        return
+    if attempt.ended is not None and attempt.ended.error_reference == NO_MODEL:
+        raise _model_differs(trial, "another end: the last call was answered", NO_MODEL)
+
+
+def _model_differs(trial: Trial, expected: str, found: str) -> MemtrialError:
+    return Negative(
+        "model-end-differs",
+        f"{trial.key}: expected {expected}, found {found}",
+        hint="the gateway's record says otherwise of the model: do not rely on this run",
+    )
 
 
 def _calls(exchanges: tuple[Exchange, ...], pack: PackReader) -> Iterator[RecordedCall]:

@@ -281,11 +281,12 @@ class _Composed:
 
 
 def _plan(opened: Opened, dossier: Dossier) -> Found:
+    begun_by = dossier.run.started.program_sha256 if dossier.run.started else None
     rebuilt = rebuild(
         dossier.plan,
         opened.files,
         registry_sha256=opened.card.registry_sha256,
-        same_program=opened.card.program_sha256 == program_sha256(),
+        same_program=begun_by == program_sha256(),
     )
     left_out = f"{len(rebuilt.withheld)} inputs withheld; " if rebuilt.withheld else ""
     return Found(rebuilt.inputs, f"{left_out}{rebuilt.told()}", not rebuilt.withheld)

@@ -115,3 +115,18 @@ def read_confined(folder: Path, relative: str, *, max_bytes: int) -> bytes:
         )
     with os.fdopen(handle, "rb") as stream:
         return stream.read(max_bytes + 1)
+
+
+def relink(link: Path, target: str) -> None:
+    """Points a symbolic link at a target, in one step, whether it was there before or not.
+
+    Args:
+        link: the link; its folder exists.
+        target: relative to that folder.
+
+    Raises:
+        OSError: the folder cannot be written.
+    """
+    temporary = link.with_name(f".{link.name}.{secrets.token_hex(4)}")
+    temporary.symlink_to(target)
+    temporary.replace(link)

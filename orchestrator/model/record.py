@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Annotated, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
 from orchestrator.model.base import Closed, Document, Sha256, Slug, Text, UtcTime
 from orchestrator.model.lifecycle import StepRecord
@@ -36,13 +36,24 @@ class Artifact(Closed):
 
 
 class RunStarted(Closed):
-    """First entry of a ledger."""
+    """First entry of a ledger.
+
+    `program_sha256` is of the source that began the run; ledgers of earlier versions have none, and no field.
+    """
 
     kind: Literal["run_started"] = "run_started"
     run_id: Slug
     plan_sha256: Sha256
     engine: Text
     workers: int = Field(gt=0)
+    program_sha256: Sha256 | None = None
+
+    @model_serializer(mode="wrap")
+    def _as_it_was_written(self, make: SerializerFunctionWrapHandler) -> dict[str, object]:
+        found: dict[str, object] = make(self)
+        if self.program_sha256 is None:
+            del found["program_sha256"]
+        return found
 
 
 class RunApproved(Closed):

@@ -5,11 +5,22 @@ Pure over documents of the record: the pipeline raises what verification derives
 
 from __future__ import annotations
 
-from orchestrator.core.errors import BudgetExhausted, Inadmissible, IntegrityError, Misconduct
+from orchestrator.core.errors import (
+    BudgetExhausted,
+    EnvironmentMissing,
+    Inadmissible,
+    IntegrityError,
+    Misconduct,
+)
+from orchestrator.model.exchange import Exchange
 from orchestrator.model.gateway import Traffic
 from orchestrator.model.isolation import Finding, Isolation, Screening
 from orchestrator.model.proof import InjectionProof
 from orchestrator.model.record import Prepared
+
+# What a provider answers for reasons of its own; other errors are about the request, so the agent's affair.
+NOT_THE_AGENTS = frozenset({401, 402, 403, 404, 408, 409, 425, 429})
+LOST = frozenset({"not_permitted", "upstream_cut", "upstream_unreachable"})
 
 
 def require_runtime(planned: str | None, prepared: Prepared) -> None:
@@ -128,3 +139,31 @@ def check_traffic(traffic: Traffic | None) -> None:
             f"call {left.ordinal} of {left.api} ({left.role}) left its recording at {left.pointer or '/'}: expected {left.recorded!r}, found {left.found!r}",
             hint="the container did something else than in the recorded run: compare the two",
         )
+
+
+def was_unavailable(exchange: Exchange) -> bool:
+    """Tells whether a call came to nothing for a reason that the agent has no part in."""
+    if exchange.outcome in LOST:
+        return True
+    return exchange.outcome == "upstream_refused" and (
+        exchange.status in NOT_THE_AGENTS or exchange.status >= 500
+    )
+
+
+def require_model(calls: tuple[Exchange, ...]) -> None:
+    """Refuses to grade an agent whose model was taken away: its last call came to nothing.
+
+    An error that the agent got over is no matter: its next call was answered.
+
+    Raises:
+        EnvironmentMissing: the last call was not answered for a reason that the agent has no part in.
+    """
+    if not calls or not was_unavailable(calls[-1]):
+        return
+    last = calls[-1]
+    failed = sum(was_unavailable(call) for call in calls)
+    raise EnvironmentMissing(
+        "model-unavailable",
+        f"expected the model to answer the agent's last call, found {last.outcome} with status {last.status} ({failed} of {len(calls)} calls came to nothing)",
+        hint="wait until the provider answers again, then `memtrial resume`",
+    )

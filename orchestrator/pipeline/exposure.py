@@ -1,7 +1,7 @@
-"""After an agent has acted: was its model there, and does the gateway's record prove what memory it was shown?
+"""After an agent has acted: does the gateway's record prove what memory its model was shown, and what did it do?
 
-Reads the run's gateway folder. What a provider or the gateway failed to do is infrastructure; memory that
-was to be in the prompt and is not proven is the harness's own breach; neither is ever scored.
+Reads the run's gateway folder. Memory that was to be in the prompt and is not proven is the harness's own
+breach, and is never scored.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from orchestrator.agents.transcripts.reading import (
     metrics_of,
     transcript_of,
 )
-from orchestrator.core.errors import EnvironmentMissing
 from orchestrator.core.patchtext import added_lines
 from orchestrator.gateway.recorded import admitted, calls_of, exchanges_of
 from orchestrator.gateway.shown import LABELS, Expected, prove
@@ -30,42 +29,10 @@ from orchestrator.protocols import ActOutcome
 if TYPE_CHECKING:
     from orchestrator.pipeline.stages import Bench
 
-# What a provider answers for reasons of its own; other errors are about the request, so the agent's affair.
-NOT_THE_AGENTS = frozenset({401, 402, 403, 404, 408, 409, 425, 429})
-LOST = frozenset({"not_permitted", "upstream_cut", "upstream_unreachable"})
-
 
 def agent_calls(folder: Path, trial: str, attempt: int) -> tuple[Exchange, ...]:
     """Returns the agent's admitted calls of an attempt."""
     return admitted(exchanges_of(folder, trial, attempt), role="agent")
-
-
-def was_unavailable(exchange: Exchange) -> bool:
-    """Tells whether a call came to nothing for a reason that the agent has no part in."""
-    if exchange.outcome in LOST:
-        return True
-    return exchange.outcome == "upstream_refused" and (
-        exchange.status in NOT_THE_AGENTS or exchange.status >= 500
-    )
-
-
-def require_model(calls: tuple[Exchange, ...]) -> None:
-    """Refuses to grade an agent whose model was taken away: its last call came to nothing.
-
-    An error that the agent got over is no matter: its next call was answered.
-
-    Raises:
-        EnvironmentMissing: the last call was not answered for a reason that the agent has no part in.
-    """
-    if not calls or not was_unavailable(calls[-1]):
-        return
-    last = calls[-1]
-    failed = sum(was_unavailable(call) for call in calls)
-    raise EnvironmentMissing(
-        "model-unavailable",
-        f"expected the model to answer the agent's last call, found {last.outcome} with status {last.status} ({failed} of {len(calls)} calls came to nothing)",
-        hint="wait until the provider answers again, then `memtrial resume`",
-    )
 
 
 def look_at_calls(bench: Bench, journal: Journal, injection: Injection) -> None:

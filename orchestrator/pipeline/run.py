@@ -14,9 +14,10 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from orchestrator.attest.program import program_sha256
 from orchestrator.core.clock import monotonic_ms, run_stamp
 from orchestrator.core.errors import DocumentError, IntegrityError, MemtrialError, UsageError
-from orchestrator.core.files import write_atomic
+from orchestrator.core.files import relink, write_atomic
 from orchestrator.ledger.blobs import BlobStore
 from orchestrator.ledger.chain import Ledger, read_entries
 from orchestrator.ledger.history import AttemptRecord, RunRecord, nothing_recorded, replay
@@ -116,12 +117,18 @@ class Run:
             approved.write(folder)
         ledger = Ledger.create(folder / "ledger.jsonl")
         ledger.append(
-            RunStarted(run_id=run_id, plan_sha256=plan_sha256, engine=engine, workers=workers)
+            RunStarted(
+                run_id=run_id,
+                plan_sha256=plan_sha256,
+                engine=engine,
+                workers=workers,
+                program_sha256=program_sha256(),
+            )
         )
         if approved:
             ledger.append(approved.entry)
         if not replayed:
-            point_latest(results, run_id)
+            relink(results / "latest", run_id)
         return cls(folder, plan, ledger, RunRecord())
 
     @classmethod
@@ -388,10 +395,3 @@ def check_plan_is_recorded(plan: Plan, record: RunRecord, folder: Path) -> None:
             f"{folder.name}: expected the plan that the ledger began with, found {plan.digest_sha256()[:16]}",
             hint="restore plan.json from a copy",
         )
-
-
-def point_latest(results: Path, run_id: str) -> None:
-    """Points `results/latest` at a run, in one step."""
-    temporary = results / f".latest.{secrets.token_hex(4)}"
-    temporary.symlink_to(run_id)
-    temporary.replace(results / "latest")

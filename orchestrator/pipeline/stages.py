@@ -27,14 +27,18 @@ from orchestrator.model.record import Prepared, Sealed, Stage
 from orchestrator.model.toolcalls import ToolLog
 from orchestrator.model.verdict import Acted, Harvest, TestReport, Verdict, Violation
 from orchestrator.pipeline import isolation
-from orchestrator.pipeline.breaches import check_traffic, require_shown, was_capped
+from orchestrator.pipeline.breaches import (
+    check_traffic,
+    require_model,
+    require_shown,
+    was_capped,
+)
 from orchestrator.pipeline.condemned import condemned
 from orchestrator.pipeline.doors import agent_access, memory_access, memory_tools
 from orchestrator.pipeline.exposure import (
     keep_metrics,
     keep_transcript,
     look_at_calls,
-    require_model,
 )
 from orchestrator.pipeline.gold import gold_for
 from orchestrator.pipeline.journal import Journal

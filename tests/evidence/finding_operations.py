@@ -113,6 +113,30 @@ def time_out(entries: Entries, blobs: BlobStore) -> None:
     rebind(entries, blobs, trial)
 
 
+def cut_after(entries: Entries, trial: str, last: str) -> dict[str, Any]:
+    """Takes out all stages of a trial after one; returns its end."""
+    stages = [e for e in of_trial(entries, trial) if "stage" in e["body"]]
+    names = [e["body"]["stage"] for e in stages]
+    remove(entries, stages[names.index(last) + 1 :])
+    entries[-1]["body"]["completed"] -= 1
+    return end_of(entries, trial)
+
+
+def lose_the_model(entries: Entries, _: BlobStore) -> None:
+    """A trial of an agent whose model answered every call is thrown away, as if the model had been gone."""
+    fail(cut_after(entries, trials_of(entries)[0], "act"), "infra_error", "model-unavailable")
+
+
+def lose_the_model_after_a_leak(entries: Entries, blobs: BlobStore) -> None:
+    """What stood before the agent ends nothing, as its model is said to have been gone."""
+    trial = trials_of(entries, TRIAL)[0]
+    body = stage_of(entries, trial, "isolate")
+    found = finding(trial, "harness") | {"place": "layer 0: /a"}
+    put(blobs, body, document(blobs, body) | {"findings": [found]})
+    body["artifacts"] = [a for a in body["artifacts"] if a["name"] == "declared"]
+    fail(cut_after(entries, trial, "isolate"), "infra_error", "model-unavailable")
+
+
 FINDINGS: dict[str, Callable[[Entries, BlobStore], None]] = {
     "invent_hidden": invented("hidden"),
     "invent_canary": invented("canary"),
@@ -120,6 +144,8 @@ FINDINGS: dict[str, Callable[[Entries, BlobStore], None]] = {
     "find_what_nobody_searched": find_what_nobody_searched,
     "stop_searching": stop_searching,
     "time_out": time_out,
+    "lose_the_model": lose_the_model,
+    "lose_the_model_after_a_leak": lose_the_model_after_a_leak,
     "stop_agent": edited(TRIAL, "act", ended="time_limit", exit_code=None),
     "leave_out": edited(
         TRIAL,

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import json
+import shutil
+
 import pytest
 
+from orchestrator.attest import layout
+from orchestrator.attest.program import program_sha256
 from orchestrator.audit.replan import rebuild
-from orchestrator.audit.verify import examine
-from orchestrator.audit.view import MemoryView
+from orchestrator.audit.verify import examine, verify_bundle
+from orchestrator.audit.view import FolderView, MemoryView
 from orchestrator.core.errors import Negative
 from orchestrator.model.plan import setting_of
+from tests.evidence.case_operations import replan
+from tests.evidence.insider_operations import document, put, rebind, stage_of, trials_of
+from tests.evidence.tamper import rewrite_record
 
 
 @pytest.fixture(scope="module")
@@ -45,6 +53,41 @@ def test_a_constant_of_another_program_is_its_word_and_of_this_one_a_lie(seen):
     assert "profile_sha256" in rebuilt(seen, plan, same_program=False).own_word
     with pytest.raises(Negative, match="profile_sha256"):
         rebuilt(seen, plan)
+
+
+@pytest.mark.parametrize(
+    ("begun_by", "code"),
+    [("f" * 64, 0), (None, 0), (program_sha256(), 1)],
+    ids=["other", "none", "this"],
+)
+def test_whose_constants_a_plan_must_have_is_said_by_who_began_the_run_not_by_who_sealed_it(
+    eight, tmp_path, begun_by, code
+):
+    """An older run keeps the profile of its time, also where a later memtrial seals it again."""
+    folder = tmp_path / "old"
+    shutil.copytree(eight.folder, folder)
+    adopt = replan(folder, "profile")
+
+    def begin(entries, blobs):
+        adopt(entries, blobs)
+        profile = json.loads((folder / layout.PLAN).read_bytes())["profile_sha256"]
+        for trial in trials_of(entries):
+            body = stage_of(entries, trial, "prepare")
+            put(blobs, body, document(blobs, body) | {"profile_sha256": profile})
+            rebind(entries, blobs, trial)
+        started = entries[0]["body"]
+        started["program_sha256"] = begun_by
+        if begun_by is None:
+            del started["program_sha256"]
+
+    rewrite_record(folder, begin, eight.key)
+    answer = verify_bundle(FolderView(folder), eight.trust, name="old")
+    assert (answer.exit_code, [c.name for c in answer.failed]) == (code, ["plan"] * code)
+
+
+def test_the_registry_that_gives_the_arms_is_told_by_its_digest(seen):
+    plan = next(check for check in seen.answer.checks if check.name == "plan")
+    assert f"registry with SHA-256 {seen.opened.card.registry_sha256}" in plan.detail
 
 
 def test_the_code_of_a_memory_system_is_compared_with_the_one_here(seen):

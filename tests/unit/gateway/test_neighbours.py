@@ -18,8 +18,7 @@ from orchestrator.gateway.modes import CONTENT_JSON, Answer, Call
 from orchestrator.gateway.scripted import ScriptedMode
 from orchestrator.model.gateway import Bounds
 from orchestrator.model.usage import Caps
-from orchestrator.pipeline.breaches import was_capped
-from orchestrator.pipeline.exposure import was_unavailable
+from orchestrator.pipeline.breaches import was_capped, was_unavailable
 from orchestrator.protocols import GatewayPlace
 from tests.unit.gateway.support import SCRIPT, Running, chat, post, running
 

@@ -21,7 +21,7 @@ from orchestrator.gateway.keys import ProviderKeys
 from orchestrator.gateway.live import LiveMode
 from orchestrator.gateway.modes import CannotAnswer
 from orchestrator.model.permit import Permit
-from orchestrator.pipeline.exposure import was_unavailable
+from orchestrator.pipeline.breaches import was_unavailable
 from tests.unit.gateway.support import PLAN_SHA256, chat, mint_permit, post
 
 ROOT = Path(__file__).resolve().parents[3]

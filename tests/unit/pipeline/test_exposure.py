@@ -8,8 +8,7 @@ from orchestrator.core.errors import EnvironmentMissing, Inadmissible
 from orchestrator.gateway.shown import prove
 from orchestrator.model.exchange import Exchange
 from orchestrator.model.outcome import Outcome, outcome_of_error
-from orchestrator.pipeline.breaches import require_shown
-from orchestrator.pipeline.exposure import require_model, was_unavailable
+from orchestrator.pipeline.breaches import require_model, require_shown, was_unavailable
 from tests.unit.gateway.test_shown import DONE, GIVEN, call, chat, expected
 
 
