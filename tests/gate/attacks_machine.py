@@ -63,7 +63,7 @@ def rewritten(world: World) -> None:
     """A book of the same length with other uses, whole in itself."""
     reset(world)
     for number in range(3):
-        use(f"{number + 50:064x}", seconds=-900)(world)
+        use(f"{number + 50:064x}", seconds=-900, run_id=f"other-{number}")(world)
 
 
 def torn(world: World) -> None:
