@@ -39,10 +39,15 @@ def configure(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="UID",
-        help="a user who is answered (repeatable; default: root alone)",
+        help="a user who is answered (repeatable), besides root and the supervisor's own, who validate",
     )
     add_repository(parser)
     add_system(parser)
+
+
+def allowed_uids(arguments: argparse.Namespace) -> frozenset[int]:
+    """Returns who is answered: root and this user, who alone can read what a validation reads, and operators."""
+    return frozenset({0, os.geteuid(), *arguments.allow_uid})
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -50,8 +55,7 @@ def run(arguments: argparse.Namespace) -> int:
     from orchestrator.gateway.keys import keys_from_file
     from orchestrator.supervisor.service import Service, load_identity, means_of
 
-    allowed = frozenset(arguments.allow_uid or [0])
-    identity = load_identity(arguments.system, arguments.key, allowed_uids=allowed)
+    identity = load_identity(arguments.system, arguments.key, allowed_uids=allowed_uids(arguments))
     means = None
     if arguments.provider_keys is not None:
         means = means_of(

@@ -49,6 +49,6 @@ def ask_supervisor(
         raise ApprovalRefused(
             "supervisor-unreachable",
             f"expected the supervisor at {path}, found {error.strerror or error}",
-            hint="start it as docs/security/supervisor.md says",
+            hint="start it, and have it answer this user, as docs/security/supervisor.md says",
         ) from error
     return data.removesuffix(b"\n")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import errno
 import os
@@ -15,6 +16,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from orchestrator.cli import supervisor as verb
 from orchestrator.core.errors import ApprovalRefused, UsageError
 from orchestrator.core.keys import SigningKey
 from orchestrator.model.gate import ANSWER_TYPE, GateConfig, SupervisorAnswer, SupervisorQuestion
@@ -203,6 +205,14 @@ def test_a_user_has_so_many_places_and_strangers_have_none(place, tmp_path, monk
     made.close()
     thread.join(10)
     assert said[0] == "uid 5 has 16 connections already: another one is refused"
+
+
+def test_root_and_the_supervisors_own_user_are_answered_besides_the_operators():
+    """They alone can read what a validation reads."""
+    parser = argparse.ArgumentParser()
+    verb.configure(parser)
+    told = parser.parse_args(["--key", "k", "--allow-uid", "1000", "--allow-uid", "1001"])
+    assert verb.allowed_uids(told) == {0, os.geteuid(), 1000, 1001}
 
 
 def test_it_runs_as_its_own_user_with_its_own_key_or_not_at_all(tmp_path, place):
