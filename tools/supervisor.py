@@ -192,6 +192,7 @@ def install(built: Path, root: Path, operators: tuple[int, ...]) -> None:
             hint=f"stop the service and remove {prefix} first; approvals name its manifest, so they end with it",
         )
     uid = user_of(root)
+    public_folder(prefix.parent)
     shutil.copytree(stage, prefix, symlinks=True)
     for path in (prefix, *prefix.rglob("*")):
         os.chown(path, 0, 0, follow_symlinks=False)
@@ -205,14 +206,14 @@ def install(built: Path, root: Path, operators: tuple[int, ...]) -> None:
             hint="build and install it again",
         )
     said(f"checked every file again; manifest sha256 {found.digest_sha256()}")
-    system.mkdir(mode=0o755, parents=True, exist_ok=True)
+    public_folder(system)
     write_atomic(system / MANIFEST, found.canonical())
     said(f"wrote {system / MANIFEST}")
     keyid = own_key(state, system, uid)
     said(f"made {state}, of uid {uid} alone, with {KEY}; key id {keyid}")
     said(f"wrote {system / 'supervisor.pub.pem'}, which `memtrial trust init --supervisor` takes")
     unit = below(root, UNIT)
-    unit.parent.mkdir(parents=True, exist_ok=True)
+    public_folder(unit.parent)
     write_atomic(unit, unit_text(operators).encode())
     said(f"wrote {unit}; operators: {', '.join(map(str, operators)) or 'root alone'}")
     said(f"left to do: {STATE / PROVIDERS} with the providers' keys (mode 0600, of {USER})")
@@ -222,6 +223,15 @@ def install(built: Path, root: Path, operators: tuple[int, ...]) -> None:
 def below(root: Path, path: Path) -> Path:
     """Returns where a path lies below another root."""
     return root / path.relative_to("/")
+
+
+def public_folder(folder: Path) -> None:
+    """Makes a folder that everybody may enter and read, whatever the installer's umask; one that is there is left."""
+    if folder.is_dir():
+        return
+    public_folder(folder.parent)
+    folder.mkdir()
+    folder.chmod(0o755)
 
 
 def user_of(root: Path) -> int:
@@ -244,7 +254,8 @@ def user_of(root: Path) -> int:
 
 def own_key(state: Path, system: Path, uid: int) -> str:
     """Makes the supervisor's folder and key; a key that is there is kept."""
-    state.mkdir(mode=0o700, parents=True, exist_ok=True)
+    public_folder(state.parent)
+    state.mkdir(mode=0o700, exist_ok=True)
     state.chmod(0o700)
     path = state / KEY
     key = SigningKey.load(path) if path.exists() else SigningKey.create(path)
@@ -255,10 +266,16 @@ def own_key(state: Path, system: Path, uid: int) -> str:
 
 
 def unit_text(operators: tuple[int, ...]) -> str:
-    """Returns the service's unit: an isolated interpreter, an empty environment, nothing to write but its own."""
+    """Returns the service's unit: an isolated interpreter, an empty environment, nothing to write but its own.
+
+    What it must see of the machine: its prefix, /etc/memtrial, its state, the clone in /srv, git, and /run/memtrial,
+    where others find its sockets. Never PrivateUsers (the gate refuses a user namespace), never DynamicUser, and never
+    RestrictSUIDSGID, under which systemd lets openat2 fail, by which the gate opens what it trusts.
+    """
     allowed = "".join(f" --allow-uid {uid}" for uid in operators)
     return f"""[Unit]
 Description=memtrial supervisor: dispatches approved runs
+After=network.target
 
 [Service]
 User={USER}
@@ -269,9 +286,25 @@ NoNewPrivileges=yes
 ProtectSystem=strict
 ProtectHome=yes
 ReadWritePaths={STATE}
+PrivateTmp=yes
+PrivateDevices=yes
+ProtectKernelTunables=yes
+ProtectKernelModules=yes
+ProtectKernelLogs=yes
+ProtectControlGroups=yes
+ProtectClock=yes
+RestrictNamespaces=yes
+RestrictRealtime=yes
+LockPersonality=yes
+RestrictAddressFamilies=AF_UNIX AF_INET AF_INET6
+SystemCallArchitectures=native
 CapabilityBoundingSet=
 UMask=0022
-Restart=on-failure
+# A run has up to 512 connections of its trials, and as many to its provider.
+LimitNOFILE=65536
+# Runs end with the service and go on by `memtrial resume`; the service itself always comes back.
+Restart=always
+RestartSec=5
 
 [Install]
 WantedBy=multi-user.target

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import shutil
 import stat
 import subprocess
 import sys
 import zipfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -57,6 +59,65 @@ def test_an_installation_is_roots_alone_and_checked_and_told(built, clean_folder
         assert line in told
     with pytest.raises(UsageError, match="expected nothing at"):
         supervisor.install(built, root, ())
+
+
+@pytest.fixture
+def strict_umask() -> Iterator[None]:
+    before = os.umask(0o077)
+    yield
+    os.umask(before)
+
+
+@pytest.mark.docker
+def test_whatever_the_installers_umask_operators_read_what_they_must(
+    built, clean_folder, strict_umask
+):
+    """Needs root, as an engine does."""
+    root = clean_folder / "root"
+    supervisor.install(built, root, (1000,))
+    open_to_all = ("opt/memtrial", "etc/memtrial", "etc/systemd/system", "var/lib")
+    for name in open_to_all:
+        for place in (root / name, *list((root / name).parents)[: name.count("/") + 1]):
+            assert stat.S_IMODE(place.stat().st_mode) == 0o755, place
+    assert stat.S_IMODE((root / "etc/memtrial" / supervisor.MANIFEST).stat().st_mode) == 0o644
+    assert stat.S_IMODE((root / "opt/memtrial/bin/python").stat().st_mode) == 0o755
+    assert stat.S_IMODE((root / "var/lib/memtrial").stat().st_mode) == 0o700
+
+
+def test_the_unit_is_one_that_systemd_takes(tmp_path):
+    if shutil.which("systemd-analyze") is None:
+        pytest.skip("systemd is not installed")
+    unit = tmp_path / "memtrial-supervisor.service"
+    unit.write_text(supervisor.unit_text((1000, 1001)), encoding="utf-8")
+    told = subprocess.run(
+        ["systemd-analyze", "verify", "--recursive-errors=no", str(unit)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (told.returncode, told.stderr) == (0, "")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "Restart=always",
+        "LimitNOFILE=65536",
+        "PrivateTmp=yes",
+        "RuntimeDirectoryMode=0755",
+        "ReadWritePaths=/var/lib/memtrial",
+        "User=memtrial",
+    ],
+)
+def test_the_unit_holds_what_a_dispatch_rests_on(line):
+    assert line in supervisor.unit_text(()).splitlines()
+
+
+@pytest.mark.parametrize(
+    "line", ["PrivateUsers", "DynamicUser", "RestrictSUIDSGID", "SystemCallFilter"]
+)
+def test_the_unit_takes_nothing_away_that_a_dispatch_rests_on(line):
+    assert f"{line}=" not in supervisor.unit_text(())
 
 
 @pytest.mark.docker
