@@ -10,12 +10,17 @@ import re
 import socket
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 from orchestrator.core.places import fixtures_root
+from orchestrator.ledger.blobs import BlobStore
+from orchestrator.ledger.chain import read_entries
+from orchestrator.ledger.history import replay
 from orchestrator.model.isolation import FileSeen
 from orchestrator.model.plan import TaskPin
+from orchestrator.model.record import Stage
 from orchestrator.pipeline.options import PlanRequest
 from orchestrator.pipeline.run import Run
 from orchestrator.pipeline.toolserver import SOCKET_NAME
@@ -30,6 +35,17 @@ TOOLS = PlanRequest(
     agents=("claude-code",), tasks=("depotfeed-returns",), conditions=("no_memory", TOOLS_ARM)
 )
 Does = Literal["as told", "all", "nothing"]
+
+
+@dataclass(frozen=True, slots=True)
+class Client:
+    """How the agent's client treats the server: what it states of it, and whether it lets its tools go."""
+
+    status: str = "connected"
+    drops: bool = False
+
+
+SOUND = Client()
 _SHELL: dict[str, Any] = {"name": "Bash", "description": "runs", "input_schema": {"type": "object"}}
 _SERVED = "mcp__memory__"
 
@@ -66,8 +82,11 @@ class ToolWorkspace(PlayedWorkspace):
 
     gateway_url = "http://127.0.0.1:8080"
 
-    def __init__(self, task: TaskPin, sockets: Path, *, tools: bool, does: Does) -> None:
+    def __init__(
+        self, task: TaskPin, sockets: Path, *, tools: bool, does: Does, client: Client
+    ) -> None:
         super().__init__(task, lambda _: None)
+        self._client = client
         self._sockets = sockets
         self._tools = tools
         self._does = does
@@ -92,6 +111,7 @@ class ToolWorkspace(PlayedWorkspace):
         while calls := self._turn(dict(launch.environment), messages, offered):
             results = [self._result(call, server) for call in calls]
             messages.append({"role": "user", "content": results})
+            offered = offered[:1] if self._client.drops else offered
         if server is not None:
             server.close()
         if self._does != "as told":
@@ -101,7 +121,7 @@ class ToolWorkspace(PlayedWorkspace):
 
     def _said(self) -> bytes:
         """Returns what it prints: its servers, and at its end the first note of each answer, by name."""
-        servers = [{"name": "memory", "status": "connected"}] if self._tools else []
+        servers = [{"name": "memory", "status": self._client.status}] if self._tools else []
         cited = [id_ for text in self._heard for id_ in re.findall(r"\[mem:[^\]]+\]", text)[:1]]
         done = {"content": [{"type": "text", "text": f"Done, by {' '.join(cited)}."}]}
         events: list[dict[str, Any]] = [
@@ -150,16 +170,18 @@ class ToolWorkspace(PlayedWorkspace):
 class ToolSandbox(PlayedSandbox):
     """Containers whose agent asks the gateway, and its arm's tools where there are any."""
 
-    def __init__(self, does: Does) -> None:
+    def __init__(self, does: Does, client: Client) -> None:
         super().__init__()
         self._does = does
+        self._client = client
 
     @contextmanager
     def open(
         self, task: TaskPin, *, trial: str, sockets: Path | None = None
     ) -> Iterator[PlayedWorkspace]:
         assert sockets is not None
-        yield ToolWorkspace(task, sockets, tools="/no_memory/" not in trial, does=self._does)
+        tools = "/no_memory/" not in trial
+        yield ToolWorkspace(task, sockets, tools=tools, does=self._does, client=self._client)
 
 
 def record_tool_run(
@@ -167,6 +189,7 @@ def record_tool_run(
     request: PlanRequest = TOOLS,
     adapters: Mapping[str, Callable[[], MemoryAdapter]] | None = None,
     does: Does = "as told",
+    client: Client = SOUND,
 ) -> Path:
     """Runs a plan with an arm of tools under its own gateway process; returns the folder, unsealed."""
     plan = make_plan(request)
@@ -174,8 +197,18 @@ def record_tool_run(
     run = Run.create(results, plan, engine="played", workers=1)
     with gateway_of(plan, run.folder, tasks) as gateway:
         record = run.folder / "gateway"
-        made = benches(plan, ToolSandbox(does), gateway, adapters, record)
+        made = benches(plan, ToolSandbox(does, client), gateway, adapters, record)
         run.execute(made, workers=1, progress=lambda _: None)
     run.close()
     write_reports(run.folder)
     return run.folder
+
+
+def document_of(folder: Path, arm: str, stage: Stage, name: str) -> dict[str, Any]:
+    """Returns a document among the artifacts of the last attempt under an arm."""
+    run = replay(read_entries(folder / "ledger.jsonl")[0])
+    (trial,) = [t for key, t in run.trials.items() if f"/{arm}/" in key]
+    done = trial.attempts[-1].stages[stage]
+    sha256 = next(a.sha256 for a in done.artifacts if a.name == name)
+    found: dict[str, Any] = json.loads(BlobStore(folder / "blobs").get(sha256))
+    return found

@@ -21,8 +21,10 @@ from orchestrator.model.record import Stage
 from orchestrator.model.toolcalls import given_ids
 from orchestrator.model.transcript import Transcript
 from orchestrator.model.verdict import Acted, Change, Harvest
-from orchestrator.pipeline.breaches import was_capped
+from orchestrator.pipeline.breaches import ended_by_bounds
 from orchestrator.scoring.patch import BLAMELESS, MAX_CHANGES
+
+BOUNDS = frozenset({"model_budget", "tool_budget"})
 
 
 def check_acted(seen: Attempted) -> None:
@@ -46,12 +48,14 @@ def check_acted(seen: Attempted) -> None:
     if cut is not None:
         seen.require("output_truncated", cut, acted.output_truncated)
     told = acted.exit_code is not None
-    if acted.ended != "model_budget":
+    if acted.ended not in BOUNDS:
         seen.require("an exit code of an agent that exited", acted.ended == "exited", told)
     _check_limits(seen, acted)
     data = seen.found(Stage.ACT, "traffic")
     traffic = Traffic.parse_canonical(data, where="traffic") if data is not None else None
-    seen.require("a cap that ended it", was_capped(traffic), acted.ended == "model_budget")
+    bounded = ended_by_bounds("exited", traffic, seen.tool_log())
+    found = acted.ended if acted.ended in BOUNDS else "exited"
+    seen.require("a bound that ended it", bounded, found)
     pin = seen.plan.agent(seen.trial.agent)
     if pin.model is not None:
         events = pin.command.events if pin.command else None

@@ -9,6 +9,8 @@ from __future__ import annotations
 import io
 from collections.abc import Iterator
 
+from orchestrator.agents.channels import SERVER
+from orchestrator.agents.servers import stated_of
 from orchestrator.audit.ends import NO_MODEL
 from orchestrator.audit.opening import Opened
 from orchestrator.audit.recheck import Found
@@ -24,7 +26,7 @@ from orchestrator.memory.compile import shown_text
 from orchestrator.model.exchange import Exchange
 from orchestrator.model.memory import Injection
 from orchestrator.model.plan import Trial
-from orchestrator.model.proof import Foreign, InjectionProof
+from orchestrator.model.proof import InjectionProof
 from orchestrator.model.record import Stage
 from orchestrator.model.task import Brief
 from orchestrator.model.toolcalls import TOOL_LOG, ToolLog
@@ -33,6 +35,11 @@ from orchestrator.pipeline.dossier import Dossier, stage_document
 from orchestrator.pipeline.memory_audits import artifact_of
 
 PROOF = "injection-proof"
+OWN_WORD = (
+    *("steering", "more_steering", "files", "more_files"),
+    *("noted_files", "more_noted_files"),
+)
+"""The parts of a proof that rest on the checkout."""
 
 
 def check_injections(opened: Opened, dossier: Dossier, spent: Spent) -> Found:
@@ -114,6 +121,7 @@ def _both(
     injection = stage_document(opened.files, attempt, Stage.INJECT, Injection)
     pins = dossier.plan.task(trial.task_id).digests
     brief = Brief.parse_canonical(opened.files.get(pins.brief_sha256), where="brief")
+    log = _tool_log(opened, attempt)
     expected = Expected(
         trial=trial.key,
         attempt=attempt.number,
@@ -121,7 +129,8 @@ def _both(
         channel=injection.channel,
         text=shown_text(injection),
         label=LABELS.get(injection.channel, ""),
-        log=_tool_log(opened, attempt),
+        log=log,
+        stated=None if log is None else _stated(opened, trial, attempt),
         prompt=brief.prompt,
     )
     return said, prove(calls, expected)
@@ -132,22 +141,21 @@ def _tool_log(opened: Opened, attempt: AttemptRecord) -> ToolLog | None:
     return ToolLog.parse_canonical(opened.files.get(sha256), where=TOOL_LOG) if sha256 else None
 
 
+def _stated(opened: Opened, trial: Trial, attempt: AttemptRecord) -> str | None:
+    """Reads again what the agent's client said of the arm's server."""
+    sha256 = artifact_of(attempt, Stage.ACT, "output")
+    return stated_of(trial.agent, opened.files.get(sha256) if sha256 else b"", SERVER)
+
+
 def _compare(trial: Trial, said: InjectionProof, again: InjectionProof) -> None:
     """Everything must be equal but for the signs of files, which decide only where they are the only ones."""
-    files = {"foreign": _of_files(said.foreign), "noted": _of_files(said.noted)}
-    kept: dict[str, object] = {"steering": said.steering}
-    if files["foreign"] and not again.foreign:
-        kept |= {"result": "foreign", "detail": said.detail}
-    if any(files.values()):
-        kept |= {"foreign": said.foreign, "noted": said.noted}
+    kept: dict[str, object] = {name: getattr(said, name) for name in OWN_WORD}
+    if said.files and not again.foreign and again.result not in {"no_call", "unprompted"}:
+        kept |= {"result": "foreign", "detail": said.files[0].told, "blame": None}
     expected = again.model_copy(update=kept)
-    rest = {f for f in said.foreign if f not in files["foreign"]}
-    if said != expected or rest != set(again.foreign):
+    signs = (*said.files, *said.noted_files)
+    if said != expected or not all(sign.sign.startswith(FILE_SIGN) for sign in signs):
         raise _differs(trial, f"the proof that its calls give ({expected.result})", said.result)
-
-
-def _of_files(signs: tuple[Foreign, ...]) -> tuple[Foreign, ...]:
-    return tuple(sign for sign in signs if sign.sign.startswith(FILE_SIGN))
 
 
 def _differs(trial: Trial, expected: str, found: str) -> MemtrialError:

@@ -10,6 +10,7 @@ from collections.abc import AsyncGenerator, Iterable
 from typing import Literal
 
 from orchestrator.gateway.answers import Said, as_events, as_json, error_body
+from orchestrator.gateway.conversation import tools_of
 from orchestrator.gateway.embeddings import embeddings_json, hash_vector, texts_of
 from orchestrator.gateway.modes import (
     CONTENT_EVENTS,
@@ -19,7 +20,6 @@ from orchestrator.gateway.modes import (
     CannotAnswer,
     whole,
 )
-from orchestrator.gateway.shown import tools_of
 from orchestrator.gateway.wire import Asked, RequestRefused, strings_of, turns_taken
 from orchestrator.model.script import Scenario, Script, ScriptedTurn, Wanted
 from orchestrator.model.usage import Usage

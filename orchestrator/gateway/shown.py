@@ -8,20 +8,33 @@ calls alone: what a side call or a summary says, the model itself has written.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple, TypeVar
 
-from orchestrator.core.canonical import sha256_hex
+from orchestrator.core.canonical import digest_sha256, sha256_hex
+from orchestrator.gateway.conversation import preface, strings, tools_of
+from orchestrator.gateway.heard import Answers
 from orchestrator.gateway.recorded import RecordedCall
+from orchestrator.gateway.steered import Steering
 from orchestrator.model.proof import (
+    CONNECTED,
+    MAX_CALLS_TOLD,
+    MAX_LISTS,
+    MAX_NAMES,
+    MAX_SIGNS,
+    MAX_SLICES,
+    MAX_STEERING,
+    UNSAID,
+    Blame,
     CallKind,
     Foreign,
     InjectionProof,
     ProofResult,
     ProvenCall,
-    SeenAnswer,
+    Rest,
     Slice,
+    short,
 )
 from orchestrator.model.toolcalls import ToolLog
 
@@ -51,8 +64,7 @@ COMPACTION = (
     "summarize the conversation so far",
 )
 FILE_SIGN = "file "
-MAX_NOTED = 100
-_ROOTS = ("system", "instructions", "messages", "input")
+T = TypeVar("T", ProvenCall, Foreign, str)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +80,8 @@ class Expected:
         prompt: the task's own prompt, without memory.
         label: what the arm's channel puts before the text.
         log: what the arm's tool server did; None in an arm without one.
+        stated: what the client itself said of the arm's server before its first call; None where it says nothing
+            of servers.
         steering: files of the checkout that steer agents, each with the lines that tell it.
     """
 
@@ -80,66 +94,12 @@ class Expected:
     steering: tuple[tuple[str, tuple[str, ...]], ...] = ()
     label: str = ""
     log: ToolLog | None = None
+    stated: str | None = None
 
     @property
     def whole(self) -> str:
         """The text as its channel hands it over; empty in an arm without memory."""
         return f"{self.label}{self.text}" if self.text else ""
-
-
-def strings(body: dict[str, object]) -> Iterator[tuple[str, str]]:
-    """Yields (JSON pointer, string) for every string of a request's conversation, in order."""
-    todo: list[tuple[str, object]] = [(f"/{name}", body.get(name)) for name in reversed(_ROOTS)]
-    while todo:
-        pointer, item = todo.pop()
-        if isinstance(item, str):
-            yield pointer, item
-        elif isinstance(item, dict):
-            todo += [(f"{pointer}/{_token(k)}", v) for k, v in reversed(item.items())]
-        elif isinstance(item, list):
-            todo += [(f"{pointer}/{n}", v) for n, v in reversed(list(enumerate(item)))]
-
-
-def _token(name: str) -> str:
-    return name.replace("~", "~0").replace("/", "~1")
-
-
-def preface(body: dict[str, object]) -> dict[str, object]:
-    """Returns what a request says before the model's first own words: no tool output is in it."""
-    kept: dict[str, object] = {name: body[name] for name in _ROOTS[:2] if name in body}
-    for name in _ROOTS[2:]:
-        items = body.get(name)
-        if isinstance(items, str):
-            kept[name] = items
-        elif isinstance(items, list):
-            end = next((n for n, item in enumerate(items) if _own(item)), len(items))
-            kept[name] = items[:end]
-    return kept
-
-
-def _own(item: object) -> bool:
-    if not isinstance(item, dict):
-        return False
-    kind = str(item.get("type", ""))
-    return item.get("role") == "assistant" or kind.endswith(("_call", "_call_output", "reasoning"))
-
-
-def tools_of(body: dict[str, object]) -> tuple[str, ...]:
-    """Returns the names of the tools that a request offers, those of a namespace behind its name."""
-    names: list[str] = []
-    listed = body.get("tools")
-    for tool in listed if isinstance(listed, list) else ():
-        if not isinstance(tool, dict):
-            continue
-        function = tool.get("function")
-        inner = function if isinstance(function, dict) else tool
-        name = str(inner.get("name") or tool.get("type") or "?")
-        within = tool.get("tools") if tool.get("type") == "namespace" else None
-        if isinstance(within, list):
-            names += [f"{name}.{t.get('name')}" for t in within if isinstance(t, dict)]
-        else:
-            names.append(name)
-    return tuple(names)
 
 
 class _Course:
@@ -165,6 +125,34 @@ class _Course:
         return prompted and any(sign in last for sign in COMPACTION)
 
 
+class _Finding(NamedTuple):
+    """What an attempt came to, in a word and in words, and by whose evidence."""
+
+    result: ProofResult
+    detail: str
+    blame: Blame | None = None
+
+
+@dataclass(slots=True)
+class _Signs:
+    """Signs of memory beside what is expected: in general, and of the checkout's own files."""
+
+    foreign: list[Foreign] = field(default_factory=list)
+    files: list[Foreign] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class _Seen:
+    """What was seen in the calls so far. Tool lists are numbered as they come; only deciding signs decide."""
+
+    answers: Answers
+    steering: Steering
+    lists: dict[tuple[str, ...], int] = field(default_factory=dict)
+    proven: list[ProvenCall] = field(default_factory=list)
+    deciding: _Signs = field(default_factory=_Signs)
+    noted: _Signs = field(default_factory=_Signs)
+
+
 def prove(calls: Iterable[RecordedCall], expected: Expected) -> InjectionProof:
     """Returns the finding for the agent's calls of one attempt.
 
@@ -173,24 +161,33 @@ def prove(calls: Iterable[RecordedCall], expected: Expected) -> InjectionProof:
         expected: what they were to carry.
     """
     course = _Course(expected.prompt)
-    lists: list[tuple[str, ...]] = []
-    proven: list[ProvenCall] = []
-    foreign: list[Foreign] = []
-    noted: list[Foreign] = []
-    answers = _Answers(expected.log)
+    seen = _Seen(Answers(expected.log), Steering(expected.steering))
     for call in calls:
-        answers.look(call)
+        seen.answers.look(call)
         tools = tools_of(call.body)
-        if tools not in lists:
-            lists.append(tools)
+        place = seen.lists.setdefault(tools, len(seen.lists))
         kind = course.kind(call, tools)
-        made = _proven(call, kind, lists.index(tools), expected, compacted=course.compacted)
-        proven.append(made)
+        made = _proven(call, kind, place, expected, compacted=course.compacted)
+        seen.proven.append(made)
         decides = kind == "main" and not course.compacted
-        (foreign if decides else noted).extend(_foreign(call, made.ordinal, tools, expected))
+        signs = seen.deciding if decides else seen.noted
+        signs.foreign += _foreign(call, made.ordinal, tools, expected)
+        signs.files += _files(call, made.ordinal, seen.steering, expected)
         if kind == "compaction" and call.exchange.outcome == "answered":
             course.compacted = True
-    result, detail = _result(proven, foreign, expected, lists)
+    return _told(expected, seen)
+
+
+def _told(expected: Expected, seen: _Seen) -> InjectionProof:
+    """Returns the document, each list within its bound."""
+    lists = tuple(seen.lists)
+    found = _finding(seen.proven, seen.deciding, expected, lists)
+    calls, more_calls = _bounded(seen.proven, MAX_CALLS_TOLD)
+    foreign, more_foreign = _bounded(seen.deciding.foreign, MAX_SIGNS)
+    files, more_files = _bounded(seen.deciding.files, MAX_SIGNS)
+    noted_signs, more_noted = _bounded(seen.noted.foreign, MAX_SIGNS)
+    noted_files, more_noted_files = _bounded(seen.noted.files, MAX_SIGNS)
+    steering, more_steering = _bounded([short(path) for path, _ in expected.steering], MAX_STEERING)
     return InjectionProof(
         trial=expected.trial,
         attempt=expected.attempt,
@@ -198,15 +195,37 @@ def prove(calls: Iterable[RecordedCall], expected: Expected) -> InjectionProof:
         channel=expected.channel,
         expected_sha256=sha256_hex(expected.text.encode()),
         expected_bytes=len(expected.text.encode()),
-        result=result,
-        detail=detail,
-        tool_lists=tuple(lists),
-        calls=tuple(proven),
-        foreign=tuple(foreign),
-        noted=tuple(noted[:MAX_NOTED]),
-        steering=tuple(path for path, _ in expected.steering),
-        answers=answers.seen(),
+        result=found.result,
+        detail=found.detail,
+        blame=found.blame,
+        stated=expected.stated,
+        tool_lists=tuple(_cut(names) for names in lists[:MAX_LISTS]),
+        more_tool_lists=Rest.of(lists[MAX_LISTS:]),
+        calls=calls,
+        more_calls=more_calls,
+        foreign=foreign,
+        more_foreign=more_foreign,
+        noted=noted_signs,
+        more_noted=more_noted,
+        files=files,
+        more_files=more_files,
+        noted_files=noted_files,
+        more_noted_files=more_noted_files,
+        steering=steering,
+        more_steering=more_steering,
+        answers=seen.answers.seen(),
     )
+
+
+def _bounded(items: Sequence[T], most: int) -> tuple[tuple[T, ...], Rest | None]:
+    return tuple(items[:most]), Rest.of(items[most:])
+
+
+def _cut(names: tuple[str, ...]) -> tuple[str, ...]:
+    if len(names) <= MAX_NAMES:
+        return names
+    left_out = list(names[MAX_NAMES:])
+    return (*names[:MAX_NAMES], f"and {len(left_out)} more, sha256 {digest_sha256(left_out)}")
 
 
 def _proven(
@@ -227,29 +246,30 @@ def _proven(
         api=exchange.api or "chat",
         kind=kind,
         compacted=compacted,
-        model=exchange.model or "unknown",
+        model=short(exchange.model or "unknown"),
         tools=tools,
         request_sha256=exchange.request.sha256,
-        slices=tuple(found),
+        slices=tuple(found[:MAX_SLICES]),
+        more_slices=len(found[MAX_SLICES:]),
     )
+
+
+def _beside(call: RecordedCall, expected: Expected) -> Iterator[tuple[str, str]]:
+    """Yields the strings of a preface without what is expected; what the task itself says is no sign."""
+    for pointer, string in strings(preface(call.body)):
+        rest = string.replace(expected.whole, "", 1) if expected.text else string
+        yield pointer, rest.replace(expected.prompt.strip(), "")
 
 
 def _foreign(
     call: RecordedCall, ordinal: int, tools: tuple[str, ...], expected: Expected
 ) -> Iterator[Foreign]:
-    """Looks for memory beside what is expected; what the task itself says is no sign."""
-    for pointer, string in strings(preface(call.body)):
-        rest = string.replace(expected.whole, "", 1) if expected.text else string
-        rest = rest.replace(expected.prompt.strip(), "")
+    """Looks for memory beside what is expected."""
+    for pointer, rest in _beside(call, expected):
         yield from (
             Foreign(ordinal=ordinal, pointer=pointer, sign=sign.strip())
             for sign in (SIGNS if expected.log else (*SIGNS, *SERVER_SIGNS))
             if sign in rest
-        )
-        yield from (
-            Foreign(ordinal=ordinal, pointer=pointer, sign=f"{FILE_SIGN}{path}")
-            for path, lines in expected.steering
-            if any(line in rest for line in lines)
         )
     declared = _declared(expected.log)
     yield from (
@@ -257,6 +277,17 @@ def _foreign(
         for name in tools
         if name.startswith(SERVER_PREFIX) and _plain(name, expected.log) not in declared
     )
+
+
+def _files(
+    call: RecordedCall, ordinal: int, steering: Steering, expected: Expected
+) -> Iterator[Foreign]:
+    """Looks for lines of the checkout's files that steer agents."""
+    for pointer, rest in _beside(call, expected) if steering else ():
+        yield from (
+            Foreign(ordinal=ordinal, pointer=pointer, sign=f"{FILE_SIGN}{short(path)}")
+            for path in steering.in_text(rest)
+        )
 
 
 def _declared(log: ToolLog | None) -> frozenset[str]:
@@ -269,70 +300,75 @@ def _plain(name: str, log: ToolLog | None) -> str:
     return name[len(before) :].lstrip("_.") if name.startswith(before) else name
 
 
-class _Answers:
-    """Looks for the answers of the arm's tools in the calls that follow."""
-
-    def __init__(self, log: ToolLog | None) -> None:
-        self._calls = log.calls if log else ()
-        self._places: dict[int, tuple[int, str]] = {}
-
-    def look(self, call: RecordedCall) -> None:
-        """Looks at the next call."""
-        left = [served for served in self._calls if served.seq not in self._places]
-        for pointer, string in strings(call.body) if left else ():
-            for served in left:
-                # An agent may hand an answer on as it is, or inside the text of a JSON object.
-                if served.text in string or json.dumps(served.text)[1:-1] in string:
-                    self._places.setdefault(served.seq, (call.exchange.ordinal or 0, pointer))
-
-    def seen(self) -> tuple[SeenAnswer, ...]:
-        """Returns where each was first seen."""
-        nowhere: tuple[None, None] = (None, None)
-        found = [(served, self._places.get(served.seq, nowhere)) for served in self._calls]
-        return tuple(
-            SeenAnswer(seq=served.seq, tool=served.tool, ordinal=place[0], pointer=place[1])
-            for served, place in found
-        )
+def _blame(log: ToolLog, otherwise: Blame) -> Blame:
+    """Whose evidence there is: a memory system that broke while it served, or a fault of the harness's own door."""
+    if log.failure is not None:
+        return "arm"
+    return "harness" if log.door is not None else otherwise
 
 
-def _served(
-    main: list[ProvenCall], lists: list[tuple[str, ...]], log: ToolLog
-) -> tuple[ProofResult, str]:
-    """The finding for an arm of tools: connected before the first call, and all of them in every main one."""
-    if not log.connected or not log.listed:
-        return "lost", f"the server {log.server}: expected a handshake and a list, found neither"
+def _unreached(expected: Expected, *, called: bool) -> _Finding | None:
+    """An arm of tools whose client never reached the server, by its own word or by the server's."""
+    log, stated = expected.log, expected.stated
+    if log is None:
+        return None
+    if stated not in {None, CONNECTED} and (called or stated != UNSAID):
+        told = f"the server {log.server}: expected the client to state {CONNECTED}, found {stated}"
+        return _Finding("unconnected", told, _blame(log, "harness"))
+    if (not log.connected or not log.listed) and (called or log.door is not None):
+        told = f"the server {log.server}: expected a handshake and a list, found neither"
+        return _Finding("lost", told, _blame(log, "harness"))
+    return None
+
+
+def _served(main: list[ProvenCall], lists: tuple[tuple[str, ...], ...], log: ToolLog) -> _Finding:
+    """The finding for a server that was reached: all of its tools stand in every main call.
+
+    What stood in the first was given to the agent; if a later one lacks it, it went without the harness's doing
+    unless there is evidence of that.
+    """
     declared = _declared(log)
+    missing: dict[int, frozenset[str]] = {}
     for call in main:
-        missing = declared - {_plain(name, log) for name in lists[call.tools]}
-        if missing:
-            return "lost", f"call {call.ordinal}: expected all tools, found none of {min(missing)}"
-    return "served", f"{len(main)} main calls with all tools; {len(log.calls)} answers"
+        if call.tools not in missing:
+            offered = {_plain(name, log) for name in lists[call.tools]}
+            missing[call.tools] = declared - offered
+        if missing[call.tools]:
+            name = min(missing[call.tools])
+            told = f"call {call.ordinal}: expected all tools, found none of {name}"
+            if call is main[0]:
+                return _Finding("lost", told, _blame(log, "harness"))
+            return _Finding("dropped", told, _blame(log, "agent"))
+    return _Finding("served", f"{len(main)} main calls with all tools; {len(log.calls)} answers")
 
 
-def _result(
-    calls: list[ProvenCall],
-    foreign: list[Foreign],
-    expected: Expected,
-    lists: list[tuple[str, ...]],
-) -> tuple[ProofResult, str]:
+def _finding(
+    calls: list[ProvenCall], signs: _Signs, expected: Expected, lists: tuple[tuple[str, ...], ...]
+) -> _Finding:
     main = [call for call in calls if call.kind == "main" and not call.compacted]
     if not calls:
-        return "no_call", "the agent never asked a model"
+        unreached = _unreached(expected, called=False)
+        return unreached or _Finding("no_call", "the agent never asked a model")
     if not main:
-        return "unprompted", f"{len(calls)} calls, none with the task's prompt"
-    if foreign:
-        first = foreign[0]
-        return "foreign", f"call {first.ordinal}, {first.pointer}: {first.sign}"
+        return _Finding("unprompted", f"{len(calls)} calls, none with the task's prompt")
+    if signs.foreign or signs.files:
+        return _Finding("foreign", (signs.foreign or signs.files)[0].told)
+    unreached = _unreached(expected, called=True)
+    if unreached is not None:
+        return unreached
     if expected.log is not None:
         return _served(main, lists, expected.log)
     return _shown(main, expected.text)
 
 
-def _shown(main: list[ProvenCall], text: str) -> tuple[ProofResult, str]:
+def _shown(main: list[ProvenCall], text: str) -> _Finding:
     if not text:
-        return "absent", f"{len(main)} main calls without memory"
+        return _Finding("absent", f"{len(main)} main calls without memory")
     for call in main:
         if len(call.slices) != 1:
-            said = "cut or missing" if not call.slices else f"{len(call.slices)} times"
-            return "lost", f"call {call.ordinal}: expected the bytes once, found them {said}"
-    return "shown", f"{len(main)} main calls with all bytes, first at {main[0].slices[0].pointer}"
+            times = len(call.slices) + call.more_slices
+            said = f"{times} times" if times else "cut or missing"
+            told = f"call {call.ordinal}: expected the bytes once, found them {said}"
+            return _Finding("lost", told)
+    first = main[0].slices[0].pointer
+    return _Finding("shown", f"{len(main)} main calls with all bytes, first at {first}")

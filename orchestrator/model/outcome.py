@@ -20,7 +20,7 @@ class Outcome(StrEnum):
     TIMEOUT = "timeout"
     """The agent, or the tests of its work, ran out of time: a failed trial of its arm."""
     BUDGET = "budget"
-    """Another limit of the plan ended the agent (memory, output, model calls): a failed trial if it
+    """Another limit ended the agent (memory, output, model calls, questions to its tools): a failed trial if it
     could be graded. Without a verdict, a cap of the whole run was used up first: not scored."""
     MISCONDUCT = "misconduct"
     """The agent did what no agent may: a failed trial, whatever its tests say."""
@@ -76,7 +76,7 @@ def outcome_of_trial(acted: Acted | None, verdict: Verdict) -> Outcome:
     if verdict.misconduct:
         return Outcome.MISCONDUCT
     ended = "exited" if acted is None else acted.ended
-    if ended in {"output_limit", "oom_killed", "model_budget"}:
+    if ended in {"output_limit", "oom_killed", "model_budget", "tool_budget"}:
         return Outcome.BUDGET
     if ended == "time_limit" or verdict.failure_reason is FailureReason.TIMEOUT:
         return Outcome.TIMEOUT

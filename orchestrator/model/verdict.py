@@ -40,11 +40,17 @@ MEMORY_REASONS = frozenset(
 )
 
 
+Ended = Literal["exited", "time_limit", "output_limit", "oom_killed", "model_budget", "tool_budget"]
+
+
 class Acted(Document):
-    """How the agent's process ended. `exit_code` is null when the container was killed."""
+    """How the agent's process ended. `exit_code` is null when the container was killed.
+
+    `model_budget` and `tool_budget`: it asked its model, or its memory's tools, for more than a bound lets through.
+    """
 
     agent: Slug
-    ended: Literal["exited", "time_limit", "output_limit", "oom_killed", "model_budget"]
+    ended: Ended
     exit_code: int | None
     output_sha256: Sha256
     output_bytes: int = Field(ge=0)

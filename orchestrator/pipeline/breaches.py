@@ -17,6 +17,8 @@ from orchestrator.model.gateway import Traffic
 from orchestrator.model.isolation import Finding, Isolation, Screening
 from orchestrator.model.proof import InjectionProof
 from orchestrator.model.record import Prepared
+from orchestrator.model.toolcalls import ToolLog
+from orchestrator.model.verdict import Ended
 
 # What a provider answers for reasons of its own; other errors are about the request, so the agent's affair.
 NOT_THE_AGENTS = frozenset({401, 402, 403, 404, 408, 409, 425, 429})
@@ -108,7 +110,7 @@ def require_shown(proof: InjectionProof | None) -> None:
         hint="see the injection-proof document of this attempt; `memtrial agents check` proves an agent alone",
         evidence=(
             proof.detail,
-            *(f"call {f.ordinal} {f.pointer}: {f.sign}" for f in proof.foreign[:20]),
+            *(f.told for f in (*proof.foreign, *proof.files)[:20]),
         ),
     )
 
@@ -116,6 +118,19 @@ def require_shown(proof: InjectionProof | None) -> None:
 def was_capped(traffic: Traffic | None) -> bool:
     """Tells whether a cap of the call or the trial refused a call: that is the arm's own affair."""
     return traffic is not None and bool({"call", "trial"}.intersection(traffic.caps_met))
+
+
+def ended_by_bounds(ended: Ended, traffic: Traffic | None, log: ToolLog | None) -> Ended:
+    """Returns how an agent ended: by a bound of its own that refused it something, else as its container says.
+
+    Args:
+        ended: by the container.
+        traffic: what the gateway saw; a cap that was met comes first.
+        log: what its arm's tool server did.
+    """
+    if was_capped(traffic):
+        return "model_budget"
+    return "tool_budget" if log is not None and log.bound_met is not None else ended
 
 
 def check_traffic(traffic: Traffic | None) -> None:

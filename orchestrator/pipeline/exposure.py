@@ -9,6 +9,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from orchestrator.agents.channels import SERVER
+from orchestrator.agents.servers import stated_of
 from orchestrator.agents.transcripts.reading import (
     MAX_TRANSCRIPT_BYTES,
     metrics_of,
@@ -35,7 +37,7 @@ def agent_calls(folder: Path, trial: str, attempt: int) -> tuple[Exchange, ...]:
     return admitted(exchanges_of(folder, trial, attempt), role="agent")
 
 
-def look_at_calls(bench: Bench, journal: Journal, injection: Injection) -> None:
+def look_at_calls(bench: Bench, journal: Journal, injection: Injection, output: bytes) -> None:
     """Proves from the gateway's record what memory the agent's model was shown, and keeps the proof."""
     if bench.traffic is None or bench.record is None:
         return
@@ -48,6 +50,7 @@ def look_at_calls(bench: Bench, journal: Journal, injection: Injection) -> None:
         text=shown_text(injection),
         label=LABELS.get(injection.channel, ""),
         log=bench.tool_log,
+        stated=stated_of(bench.trial.agent, output, SERVER) if bench.tool_log else None,
         prompt=bench.task.brief.prompt,
         steering=bench.steering,
     )

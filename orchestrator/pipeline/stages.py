@@ -29,9 +29,9 @@ from orchestrator.model.verdict import Acted, Harvest, TestReport, Verdict, Viol
 from orchestrator.pipeline import isolation
 from orchestrator.pipeline.breaches import (
     check_traffic,
+    ended_by_bounds,
     require_model,
     require_shown,
-    was_capped,
 )
 from orchestrator.pipeline.condemned import condemned
 from orchestrator.pipeline.doors import agent_access, memory_access, memory_tools
@@ -225,11 +225,11 @@ def act(bench: Bench, journal: Journal, injection: Injection) -> Acted:
     journal.spent(workspace.container_ms() - before_ms)
     journal.used(workspace.resources())
     close_gateway(bench, journal)
-    look_at_calls(bench, journal, injection)
+    look_at_calls(bench, journal, injection, outcome.output)
     keep_transcript(bench, journal, outcome)
     return Acted(
         agent=bench.trial.agent,
-        ended="model_budget" if was_capped(bench.traffic) else outcome.ended,
+        ended=ended_by_bounds(outcome.ended, bench.traffic, bench.tool_log),
         exit_code=outcome.exit_code,
         output_sha256=journal.keep("output", outcome.output),
         output_bytes=len(outcome.output),

@@ -9,9 +9,22 @@ from typing import Any
 import pytest
 
 from orchestrator.core.canonical import sha256_hex
+from orchestrator.gateway.conversation import strings, tools_of
 from orchestrator.gateway.recorded import RecordedCall
-from orchestrator.gateway.shown import LABELS, Expected, prove, strings, tools_of
+from orchestrator.gateway.shown import LABELS, Expected, prove
 from orchestrator.model.exchange import Body, Cost, Exchange
+from orchestrator.model.lifecycle import ContractFailure, Step
+from orchestrator.model.proof import (
+    CONNECTED,
+    MAX_CALLS_TOLD,
+    MAX_LISTS,
+    MAX_NAMES,
+    MAX_SLICES,
+    MAX_STEERING,
+    UNSAID,
+    InjectionProof,
+    Rest,
+)
 from orchestrator.model.toolcalls import ServedCall, ServedTool, ToolLog
 
 MEMORY = "<memory>\n# Notes\n- [mem:a1] Returns are counted in halves.\n</memory>\n\n"
@@ -174,7 +187,8 @@ def test_a_summary_that_cites_memory_or_a_file_is_the_models_own_and_decides_not
         calls[2],
     ]
     proof = prove(plain, without)
-    assert (proof.result, {n.sign for n in proof.noted}) == ("absent", {"[mem:", "file AGENTS.md"})
+    assert (proof.result, proof.foreign, proof.files) == ("absent", (), ())
+    assert [n.sign for n in (*proof.noted, *proof.noted_files)] == ["[mem:", "file AGENTS.md"]
 
 
 def test_what_a_side_call_says_is_noted_and_takes_no_block_from_other_arms():
@@ -217,7 +231,7 @@ def test_a_line_of_a_file_that_steers_agents_is_foreign_and_its_name_alone_is_no
     quiet = prove([call(0, chat(("system", "There may be a CLAUDE.md."), ("user", PROMPT)))], told)
     assert (quiet.result, quiet.steering) == ("absent", ("CLAUDE.md",))
     heard = prove([call(0, chat(("system", f"# Notes\n{line}\n"), ("user", PROMPT)))], told)
-    assert (heard.result, heard.foreign[0].sign) == ("foreign", "file CLAUDE.md")
+    assert (heard.result, heard.files[0].sign) == ("foreign", "file CLAUDE.md")
 
 
 @pytest.mark.parametrize(("channel", "label"), LABELS.items())
@@ -272,9 +286,83 @@ def test_tools_that_stand_in_every_main_call_are_served_and_their_answers_are_fo
 
 
 @pytest.mark.parametrize("tools", [[], CLAUDES[:1]])
-def test_a_tool_that_a_main_call_lacks_is_lost(tools):
+def test_a_tool_that_the_first_main_call_lacks_is_lost(tools):
+    proof = prove([call(0, offering(tools))], interactive())
+    assert (proof.result, proof.blame, proof.holds) == ("lost", "harness", False)
+
+
+FAILED = ContractFailure(step=Step.RETRIEVE, kind="crashed", rule="step-without-exception", detail="x")  # fmt: skip
+
+
+@pytest.mark.parametrize("tools", [[], CLAUDES[:1]])
+@pytest.mark.parametrize(
+    ("evidence", "blame", "holds"),
+    [
+        ({}, "agent", True),
+        ({"failure": FAILED}, "arm", True),
+        ({"door": "accept: Too many open files"}, "harness", False),
+        ({"failure": FAILED, "door": "accept: Too many open files"}, "arm", True),
+    ],
+)
+def test_tools_that_a_later_main_call_lacks_are_dropped_and_evidence_says_by_whom(
+    tools, evidence, blame, holds
+):
     calls = [call(0, offering(CLAUDES)), call(1, offering(tools, DONE))]
-    assert prove(calls, interactive()).result == "lost"
+    proof = prove(calls, interactive(LOG.model_copy(update=evidence)))
+    assert (proof.result, proof.blame, proof.holds) == ("dropped", blame, holds)
+
+
+def test_tools_that_are_gone_after_a_compaction_are_no_loss():
+    asked = ("user", "Create a detailed summary of the conversation so far.")
+    calls = [call(0, offering(CLAUDES)), call(1, offering(CLAUDES, DONE, asked)), call(2, offering([]))]  # fmt: skip
+    assert prove(calls, interactive()).result == "served"
+
+
+@pytest.mark.parametrize("stated", ["pending", "failed", UNSAID])
+def test_a_client_that_states_itself_that_it_has_not_reached_the_server_was_not_given_it(stated):
+    told = replace(interactive(), stated=stated)
+    proof = prove([call(0, offering(CLAUDES))], told)
+    assert (proof.result, proof.blame, proof.holds) == ("unconnected", "harness", False)
+    assert proof.stated == stated
+    assert prove([], told).result == ("no_call" if stated == UNSAID else "unconnected")
+
+
+@pytest.mark.parametrize("stated", [CONNECTED, None])
+def test_a_client_that_states_its_server_or_none_at_all_is_proven_by_the_record(stated):
+    proof = prove([call(0, offering(CLAUDES))], replace(interactive(), stated=stated))
+    assert (proof.result, proof.stated) == ("served", stated)
+
+
+def test_a_door_that_failed_before_an_agent_that_never_called_is_no_failure_of_the_agents():
+    update = {"connected": 0, "door": "accept: Too many open files"}
+    proof = prove([], interactive(LOG.model_copy(update=update)))
+    assert (proof.result, proof.blame) == ("lost", "harness")
+
+
+def test_a_proof_of_the_most_hostile_calls_is_read_again_and_says_what_it_left_out():
+    key = "\x01" * 5_000
+    told = {key: [MEMORY + PROMPT] * 20, "more": [{key: "[mem:zz] <memory>\n"}] * 20}
+    tools = [[{"name": f"mcp__{n}_{m}{key}"} for m in range(MAX_NAMES + 5)] for n in range(MAX_LISTS + 3)]  # fmt: skip
+    body = {"messages": [{"role": "user", "content": [told]}]}
+    calls = [call(n, {**body, "tools": tools[n % len(tools)]}) for n in range(60)]
+    many = [call(n, body) for n in range(60, MAX_CALLS_TOLD + 10)]
+    files = tuple((f"{n}/{key}/CLAUDE.md", ()) for n in range(MAX_STEERING + 2))
+    proof = prove([*calls, *many], replace(expected(), steering=files))
+    assert InjectionProof.parse_canonical(proof.canonical(), where="proof") == proof
+    counts = [rest.count if rest else 0 for rest in (proof.more_tool_lists, proof.more_calls, proof.more_steering)]  # fmt: skip
+    assert counts == [4, 10, 2]
+    assert proof.more_foreign is not None
+    assert proof.calls[0].more_slices == 20 - MAX_SLICES
+    assert proof.tool_lists[0][-1].startswith("and 5 more, sha256 ")
+
+
+def test_the_digest_of_what_is_left_out_changes_with_it():
+    def digest(word: str) -> Rest | None:
+        bodies = [chat(("user", PROMPT), ("user", f"[mem:{n} {word if n == 150 else ''}")) for n in range(151)]  # fmt: skip
+        odd = [{**body, "tools": [{"name": f"mcp__{word}" if n == 150 else "bash"}]} for n, body in enumerate(bodies)]  # fmt: skip
+        return prove([call(n, body) for n, body in enumerate(odd)], expected("")).more_foreign
+
+    assert digest("a") != digest("b")
 
 
 @pytest.mark.parametrize("part", ["connected", "listed"])

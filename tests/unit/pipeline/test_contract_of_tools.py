@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -13,9 +12,6 @@ from orchestrator.attest import layout
 from orchestrator.audit.trust import Trust
 from orchestrator.audit.verify import verify_bundle
 from orchestrator.audit.view import FolderView
-from orchestrator.ledger.blobs import BlobStore
-from orchestrator.ledger.chain import read_entries
-from orchestrator.ledger.history import replay
 from orchestrator.memory.reference.adapter import ReferenceAdapter
 from orchestrator.memory.tokens import TokenCounter
 from orchestrator.model.attribution import Failure
@@ -24,7 +20,7 @@ from orchestrator.model.record import Stage
 from orchestrator.model.toolcalls import TOOL_LOG
 from orchestrator.report.build import build_report
 from orchestrator.report.charges import render_charges
-from tests.played_tools import TOOLS_ARM, record_tool_run
+from tests.played_tools import TOOLS_ARM, document_of, record_tool_run
 from tests.recorded import seal
 from tests.unit.testing import planted
 
@@ -125,8 +121,8 @@ def kept(tmp_path_factory):
 
 
 def test_a_note_that_a_tool_gave_is_known_when_it_is_cited(kept):
-    metrics = document_of(kept, Stage.GRADE, "reader-metrics")
-    log = document_of(kept, Stage.ACT, TOOL_LOG)
+    metrics = document_of(kept, TOOLS_ARM, Stage.GRADE, "reader-metrics")
+    log = document_of(kept, TOOLS_ARM, Stage.ACT, TOOL_LOG)
     assert set(metrics["cited_in_messages"]) == {log["calls"][0]["item_ids"][0]}
     assert metrics["cited_unknown"] == []
 
@@ -134,15 +130,6 @@ def test_a_note_that_a_tool_gave_is_known_when_it_is_cited(kept):
 def test_a_stranger_knows_those_notes_too(kept):
     answer = verify_bundle(FolderView(kept), Trust(now="2099-01-01T00:00:00Z"), name="b")
     assert answer.failed == ()
-
-
-def document_of(folder: Path, stage: Stage, name: str) -> dict[str, Any]:
-    run = replay(read_entries(folder / "ledger.jsonl")[0])
-    (trial,) = [t for key, t in run.trials.items() if f"/{TOOLS_ARM}/" in key]
-    done = trial.attempts[-1].stages[stage]
-    sha256 = next(a.sha256 for a in done.artifacts if a.name == name)
-    found: dict[str, Any] = json.loads(BlobStore(folder / "blobs").get(sha256))
-    return found
 
 
 def test_a_memory_of_tools_that_kept_its_contract_is_told_so_and_its_failures_are_not_followed(
