@@ -15,10 +15,6 @@ from orchestrator.model.condition import Delivery
 from orchestrator.protocols import Launch
 
 PREFIX: Delivery = "prompt_prefix"
-_OF: dict[str, frozenset[Delivery]] = {
-    CLAUDE_CODE: frozenset({"session_start_hook", "mcp"}),
-    CODEX: frozenset({"agents_md", "mcp"}),
-}
 SESSION_FILE = "/home/agent/.session-start/context.txt"
 AGENTS_FILE = "/home/agent/.codex/AGENTS.md"
 SERVER = "memory"
@@ -51,7 +47,7 @@ while data := server.recv(65536):
 
 def channels_of(agent: str) -> frozenset[Delivery]:
     """Returns the channels of an agent."""
-    return _OF.get(agent, frozenset()) | {PREFIX}
+    return frozenset(channel for name, channel in _CHANGES if name == agent) | {PREFIX}
 
 
 def delivered(agent: str, launch: Launch, channel: Delivery, text: str) -> Launch:

@@ -51,7 +51,7 @@ SERVES_FILE = frozenset({"curated", "conventions"})
 """Adapters that serve the task's curated file."""
 
 SERVES_TOOLS = frozenset({"empty", "reference"})
-"""Adapters whose frozen store an agent can search itself."""
+"""Built-in adapters whose frozen store an agent can search itself."""
 
 ImagePins = Callable[[LoadedTask], tuple[ImagePin, ImagePin]]
 AgentPins = Callable[[LoadedTask, str], ImagePin]
@@ -207,14 +207,19 @@ def _conditions(
                 f"condition {condition.id}: expected agents with the channel {condition.delivery}, found that {', '.join(without)} takes memory by {', '.join(sorted(channels_of(without[0])))}",
                 hint="choose another arm (`memtrial list conditions`), or plan these agents apart",
             )
-        if condition.delivery == "mcp" and condition.adapter not in SERVES_TOOLS:
+        if condition.gives_tools and not _serves_tools(condition):
             raise UsageError(
                 "adapter-serves-no-tools",
-                f"condition {condition.id}: expected an adapter that serves tools ({', '.join(sorted(SERVES_TOOLS))}), found {condition.adapter}",
+                f"condition {condition.id}: expected a built-in adapter that serves tools ({', '.join(sorted(SERVES_TOOLS))}), found {condition.adapter_kind} {condition.adapter}",
                 hint="give the arm another delivery",
             )
     check_pins(chosen)
     return chosen
+
+
+def _serves_tools(condition: Condition) -> bool:
+    """Whether an arm's system can serve: another package, or a program, may go by the name of one that can."""
+    return condition.adapter_kind == "builtin" and condition.adapter in SERVES_TOOLS
 
 
 def _named(request: PlanRequest, registry: ConditionRegistry) -> tuple[Condition, ...]:
@@ -276,7 +281,12 @@ def _agents(request: PlanRequest, images: Path) -> tuple[AgentPin, ...]:
                 identity=identity,
             )
         )
-    return (*pins, *(_described(command, request, images) for command in request.commands))
+    pins += [_described(command, request, images) for command in request.commands]
+    if not pins:
+        raise UsageError(
+            "no-agents", "expected at least one agent, found none", hint="choose with --agent"
+        )
+    return tuple(pins)
 
 
 def _described(command: CommandAgent, request: PlanRequest, images: Path) -> AgentPin:

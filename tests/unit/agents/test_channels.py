@@ -95,17 +95,22 @@ def test_claude_code_puts_tools_into_the_first_request_in_every_arm():
     assert ("ENABLE_TOOL_SEARCH", "false") in launch_of("claude-code").environment
 
 
-def test_an_arm_of_tools_needs_a_memory_system_that_can_serve_them(monkeypatch):
+@pytest.mark.parametrize(
+    "change",
+    [{}, {"adapter": "reference", "adapter_kind": "entry_point"}],
+    ids=["curated", "posing"],
+)
+def test_an_arm_of_tools_needs_a_built_in_memory_system_that_can_serve_them(monkeypatch, change):
     plain = load_conditions(fixtures_root())
     turned = tuple(
-        c.model_copy(update={"delivery": "mcp"}) if c.id == "curated_file_budgeted" else c
+        c.model_copy(update={"delivery": "mcp", **change}) if c.id == "curated_file_budgeted" else c
         for c in plain.conditions
     )
     monkeypatch.setattr(
         "orchestrator.pipeline.plan.load_conditions",
         lambda _: plain.model_copy(update={"conditions": turned}),
     )
-    with pytest.raises(UsageError, match="expected an adapter that serves tools"):
+    with pytest.raises(UsageError, match="expected a built-in adapter that serves tools"):
         make_plan(request(agents=("codex",), conditions=("curated_file_budgeted",)))
 
 

@@ -102,3 +102,9 @@ def test_caps_that_let_nothing_through_or_do_not_nest_are_refused(caps):
 def test_a_cap_above_what_the_live_run_may_spend_is_refused():
     with pytest.raises(UsageError, match="the cap per condition"):
         make_plan(request(caps=(("trial", 1_000_000_000),), **live()))
+
+
+@pytest.mark.parametrize("matrix", ["implemented", "all"])
+def test_a_plan_without_any_agent_is_refused_by_name(matrix):
+    with pytest.raises(UsageError, match="expected at least one agent, found none"):
+        make_plan(PlanRequest(agents=(), matrix=matrix))
