@@ -31,6 +31,7 @@ from orchestrator.pipeline.guards import host_canary
 from orchestrator.pipeline.memory import adapter_of
 from orchestrator.pipeline.options import PlanRequest
 from orchestrator.pipeline.plan import build_plan
+from orchestrator.pipeline.reviews import pinned_reviews
 from orchestrator.pipeline.run import Run
 from orchestrator.pipeline.seal import Inputs, SealOutcome, Signer, ephemeral_signer, seal_run
 from orchestrator.pipeline.stages import Bench
@@ -245,19 +246,28 @@ def benches(
         for name, task in tasks.items()
     }
 
+    reviews = pinned_reviews(plan)
+
     def bench(trial: Trial) -> Bench:
+        review = reviews.get((trial.condition_id, trial.task_id))
         return Bench(
             plan=plan,
             plan_sha256=plan.digest_sha256(),
             trial=trial,
             task=tasks[trial.task_id],
             adapter=(adapters or {}).get(trial.condition_id)
-            or adapter_of(plan.condition(trial.condition_id), curated.get(trial.task_id), counter),
+            or adapter_of(
+                plan.condition(trial.condition_id),
+                curated.get(trial.task_id),
+                counter,
+                review=review,
+            ),
             sandbox=sandbox,
             counter=counter,
             guard=guards[trial.task_id],
             gateway=gateway,
             record=record,
+            review=review,
         )
 
     return bench

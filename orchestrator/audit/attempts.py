@@ -15,6 +15,7 @@ from orchestrator.model.base import Document
 from orchestrator.model.condition import Condition
 from orchestrator.model.plan import Plan, Trial
 from orchestrator.model.record import Stage
+from orchestrator.model.review import ReviewLog
 from orchestrator.model.task import Brief, History, Key, Rehearsal
 from orchestrator.model.toolcalls import TOOL_LOG, ToolLog
 from orchestrator.pipeline.dossier import Dossier, stage_document
@@ -54,6 +55,16 @@ class TaskViews:
     def rehearsal(self, task_id: str) -> Rehearsal:
         """Returns the reference of a task."""
         return self._of(task_id, Rehearsal, "rehearsal_sha256")
+
+    def review(self, condition_id: str, task_id: str) -> ReviewLog | None:
+        """Returns a person's answers on what an arm held back over a task; None where the plan pins none."""
+        key = (condition_id, task_id)
+        pin = next((p for p in self._plan.reviews if (p.condition_id, p.task_id) == key), None)
+        if pin is None:
+            return None
+        return ReviewLog.parse_canonical(
+            self._blobs.get(pin.log_sha256), where=f"review log of {condition_id}, {task_id}"
+        )
 
     def _of(self, task_id: str, kind: type[D], pin: str) -> D:
         found = self._read.get((task_id, kind))

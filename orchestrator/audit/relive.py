@@ -177,7 +177,8 @@ def _check_answers(
         for session, report in zip(sessions, answers.captures.reports, strict=True):
             check_capture(session, report)
     if answers.extraction is not None:
-        check_extraction(answers.extraction, events)
+        review = seen.tasks.review(condition.id, seen.trial.task_id)
+        check_extraction(answers.extraction, events, review)
     if answers.dump is not None and answers.extraction is not None:
         dump = answers.dump
         snapshot = Snapshot(dump_sha256=dump.digest_sha256(), memories=len(dump.memories))

@@ -10,9 +10,10 @@ from orchestrator.ledger.blobs import BlobReader, BlobWithheld
 from orchestrator.memory import shelf
 from orchestrator.model.base import Document
 from orchestrator.model.condition import Condition, ConditionRegistry
-from orchestrator.model.curation import parse_curator_log
+from orchestrator.model.curation import maintenance_s, parse_curator_log
 from orchestrator.model.gateway import LivePin
 from orchestrator.model.plan import CuratedPin, Plan, TaskPin, Trial
+from orchestrator.model.review import ReviewLog, ReviewPin
 from orchestrator.model.source import parse_source
 from orchestrator.model.task import Brief, History, Key, Rehearsal, TaskCard
 from orchestrator.model.validation import TaskValidation, task_sha256
@@ -60,6 +61,7 @@ def rebuild(plan: Plan, blobs: BlobReader, *, registry_sha256: str, same_program
         "diagnostic": not isinstance(plan.gateway, LivePin),
         "tasks": tuple(_task(pin, blobs, withheld) for pin in plan.tasks),
         "curated": tuple(_curated(pin, blobs, withheld) for pin in plan.curated),
+        "reviews": tuple(_review(pin, blobs, withheld) for pin in plan.reviews),
         "trials": _trials(plan),
         "arms": tuple(
             plan.setting(t.digests.id, c.id) for t in plan.tasks for c in plan.conditions
@@ -81,7 +83,8 @@ def rebuild(plan: Plan, blobs: BlobReader, *, registry_sha256: str, same_program
     named = [name for name in type(plan).model_fields if name not in {*made, "schema_version"}]
     named += [f"tasks.{name}" for name in _IMAGES]
     named += _check_adapters(plan, same_program=same_program)
-    inputs = 6 * len(plan.tasks) + 2 * len(plan.curated) + len(plan.agents) + 1
+    inputs = 6 * len(plan.tasks) + 2 * len(plan.curated) + len(plan.reviews)
+    inputs += len(plan.agents) + 1
     return Rebuilt(inputs - len(withheld), tuple(withheld), tuple(named), registry_sha256)
 
 
@@ -197,7 +200,16 @@ def _curated(pin: CuratedPin, blobs: BlobReader, withheld: list[str]) -> Curated
         file_sha256=log.final_file_sha256,
         log_sha256=pin.log_sha256,
         curator_kind=log.curator_kind,
+        maintenance_s=maintenance_s(log),
     )
+
+
+def _review(pin: ReviewPin, blobs: BlobReader, withheld: list[str]) -> ReviewPin:
+    data = _held(pin.log_sha256, blobs, withheld)
+    if data is None:
+        return pin
+    log = ReviewLog.parse_canonical(data, where=f"review log of {pin.condition_id}, {pin.task_id}")
+    return log.pin(pin.condition_id, pin.task_id)
 
 
 def _trials(plan: Plan) -> tuple[Trial, ...]:

@@ -70,9 +70,13 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def lived(
-    arguments: argparse.Namespace, *, prompt: str | None = None, as_of: str | None = None
+    arguments: argparse.Namespace,
+    *,
+    prompt: str | None = None,
+    as_of: str | None = None,
+    reviewed: bool = True,
 ) -> Lived:
-    """Takes the life that the options name.
+    """Takes the life that the options name; `reviewed` carries out the arm's review logs.
 
     Raises:
         Negative: the memory system broke its contract; the text says at which step and how.
@@ -87,6 +91,7 @@ def lived(
         history=arguments.history,
         prompt=prompt,
         as_of=as_of,
+        reviewed=reviewed,
     )
     found = live_by_hand(asked, fixtures=fixtures_root())
     failure = found.remembered.failure

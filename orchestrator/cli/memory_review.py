@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from orchestrator.model.review import ReviewLog
     from orchestrator.pipeline.reviewing import Answer
 
-MAX_LOG_BYTES = 4 * 1024 * 1024
 ANSWERS: dict[str, Answer] = {"p": "promote", "r": "reject", "s": "skip", "q": "stop"}
 
 
@@ -39,7 +38,7 @@ def run(arguments: argparse.Namespace) -> int:
     from orchestrator.cli.memory import asked_words, lived
     from orchestrator.pipeline.reviewing import begin, walk
 
-    found = lived(arguments)
+    found = lived(arguments, reviewed=False)
     log = begin(found, arguments.reviewer, _earlier(arguments.log))
     log = walk(found, log, _ask, lambda so_far: _save(arguments.log, so_far))
     _save(arguments.log, log)
@@ -51,7 +50,7 @@ def run(arguments: argparse.Namespace) -> int:
         f"{len(log.entries)} of {counted(log.held, 'held candidate')} resolved in {minutes} minutes, {log.open} open"
     )
     render.text(
-        f"next: memtrial memory dump {asked_words(arguments)}"
+        "next: name the folder of such logs (TASK.json) as `reviews` of an arm (docs/how-to/review-what-was-held.md)"
         if not log.open
         else f"next: memtrial memory review {asked_words(arguments)} --log {arguments.log} --reviewer {arguments.reviewer}"
     )
@@ -75,7 +74,7 @@ def _ask(memory: StoredMemory) -> Answer:
 
 def _earlier(path: Path) -> ReviewLog | None:
     from orchestrator.core.files import read_confined
-    from orchestrator.model.review import ReviewLog
+    from orchestrator.model.review import MAX_LOG_BYTES, ReviewLog
 
     if not path.exists():
         return None

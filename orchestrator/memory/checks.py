@@ -21,10 +21,12 @@ from orchestrator.model.lifecycle import (
     Observed,
     Query,
     Ranked,
+    ReviewUse,
     Session,
     Snapshot,
     StoreDump,
 )
+from orchestrator.model.review import ReviewLog
 
 
 def check_description(description: Description, condition: Condition, *, gold: bool) -> None:
@@ -77,8 +79,16 @@ def check_capture(session: Session, report: CaptureReport) -> None:
     )
 
 
-def check_extraction(report: ExtractionReport, events: frozenset[str]) -> None:
-    """Candidates cite events that there are."""
+def check_extraction(
+    report: ExtractionReport, events: frozenset[str], review: ReviewLog | None
+) -> None:
+    """Candidates cite events that there are; the answers of people that were given were carried out, and no others."""
+    given = review.used() if review else None
+    if report.review != given:
+        raise broken(
+            "review-as-given",
+            f"expected {_reviewed(given)} to be carried out, found {_reviewed(report.review)}",
+        )
     for candidate in report.candidates:
         unknown = _first(set(candidate.evidence_event_ids) - events)
         if unknown:
@@ -86,6 +96,10 @@ def check_extraction(report: ExtractionReport, events: frozenset[str]) -> None:
                 "evidence-known",
                 f"candidate {candidate.candidate_id}: expected ingested events as evidence, found {unknown}",
             )
+
+
+def _reviewed(use: ReviewUse | None) -> str:
+    return f"review log {use.log_sha256[:16]} ({use.resolved} answers)" if use else "no review"
 
 
 def check_snapshot(

@@ -46,6 +46,7 @@ from orchestrator.model.lifecycle import (
     StoreDump,
 )
 from orchestrator.model.memory import CaptureDrop, MemoryItem, Remembered
+from orchestrator.model.review import ReviewLog
 from orchestrator.protocols import InformedAdapter, MemoryAdapter, MemoryPlace
 
 T = TypeVar("T")
@@ -77,6 +78,7 @@ class Assignment:
     place: MemoryPlace
     clock: HistoryClock
     gold: GoldFacts | None = None
+    review: ReviewLog | None = None
     ours: bool = False
     limits: Limits = Limits()
     as_of: str | None = None
@@ -232,7 +234,7 @@ class _Life:
             lambda: self._adapter.settle(deadline_s),
             deadline_s + self._a.limits.step_s,
         )
-        check_extraction(report, events)
+        check_extraction(report, events, self._a.review)
         return report
 
     def _freeze(self, extraction: ExtractionReport, events: frozenset[str]) -> StoreDump:

@@ -25,10 +25,14 @@ ABSENT = sha256_hex(b"")
 
 @dataclass(frozen=True, slots=True)
 class Shelved:
-    """Where a system's code is (a module with a function `make`), and which system it stands on."""
+    """Where a system's code is (a module with a function `make`), and which system it stands on.
+
+    `reviewed` says that it carries out what people answer on what it held back.
+    """
 
     module: str
     over: str | None = None
+    reviewed: bool = False
 
 
 SHELF: dict[str, Shelved] = {
@@ -45,7 +49,7 @@ SHELF: dict[str, Shelved] = {
     "expert_file": Shelved("told"),
     "stale_only": Shelved("told"),
     "poisoned": Shelved("told"),
-    "reference": Shelved("reference"),
+    "reference": Shelved("reference", reviewed=True),
     "flatfile": Shelved("above", over="reference"),
     "oracle_retrieval": Shelved("above", over="reference"),
 }

@@ -30,6 +30,8 @@ class Condition(Closed):
     `door: gold` hands facts of the answer key over: such an arm is a bound or a probe and bears no claim.
     An entry point runs in memtrial's own process, so its arm is diagnostic; a product that is to bear claims
     comes as a program in a container of its own. `product` is the pinned layer that such a program drives.
+    `reviews` is the folder of logs (TASK.json) by which people resolved what the system held back; the system
+    carries their answers out, and their time is the arm's maintenance.
     """
 
     id: Slug
@@ -43,6 +45,7 @@ class Condition(Closed):
     variant: Slug | None = None
     program: RelativePath | None = None
     product: Slug | None = None
+    reviews: RelativePath | None = None
     door: Literal["sessions", "gold"] = "sessions"
     delivery: Delivery = "prompt_prefix"
     stages: tuple[Slug, ...] = ()
@@ -67,6 +70,8 @@ class Condition(Closed):
             raise ValueError("program is given for adapter_kind command and for no other")
         if self.product is not None and self.program is None:
             raise ValueError("product is given only with the program that drives it")
+        if self.reviews is not None and (self.adapter_kind != "builtin" or self.budget is None):
+            raise ValueError("reviews are given only to a built-in memory system")
         return self
 
     @model_validator(mode="after")

@@ -113,6 +113,12 @@ class HumanCuratorLog(_Log):
 
 CuratorLog = SyntheticCuratorLog | HumanCuratorLog
 
+
+def maintenance_s(log: CuratorLog) -> int | None:
+    """Returns the whole seconds that keeping a file took a person; None for a program's."""
+    return round(log.maintenance_minutes * 60) if isinstance(log, HumanCuratorLog) else None
+
+
 CURATOR_LOG: TypeAdapter[CuratorLog] = TypeAdapter(
     Annotated[CuratorLog, Field(discriminator="curator_kind")]
 )

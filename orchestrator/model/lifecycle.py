@@ -187,12 +187,28 @@ class ExtractionTask(Closed):
     error: Said | None = None
 
 
+class ReviewUse(Closed):
+    """A person's log of answers that a system carried out: how many, how many are open, and their time.
+
+    `seconds_spent` are whole seconds, each answer's rounded up.
+    """
+
+    log_sha256: Sha256
+    resolved: int = Field(ge=0)
+    open: int = Field(ge=0)
+    seconds_spent: int = Field(ge=0)
+
+
 class ExtractionReport(Document):
-    """The answer to `settle`: all queues are drained, and this is what came of them."""
+    """The answer to `settle`: all queues are drained, and this is what came of them.
+
+    `review` names the log whose answers were carried out; null where the arm has none.
+    """
 
     extractor: Said | None
     tasks: tuple[ExtractionTask, ...] = ()
     candidates: tuple[Candidate, ...] = ()
+    review: ReviewUse | None = None
 
     @model_validator(mode="after")
     def _unique(self) -> Self:

@@ -20,6 +20,7 @@ from orchestrator.model.base import (
 )
 from orchestrator.model.condition import Condition
 from orchestrator.model.gateway import AnyGatewayPin, LivePin, standing_of
+from orchestrator.model.review import ReviewPin
 from orchestrator.model.symmetry import ArmSetting, arm_setting, inequality, unequal_budgets
 from orchestrator.model.task import Limits, TaskDigests
 
@@ -89,12 +90,13 @@ class TaskPin(Closed):
 
 
 class CuratedPin(Closed):
-    """The curated file of one task, with its log."""
+    """The curated file of one task, with its log. `maintenance_s`: what keeping it took a person, in seconds."""
 
     task_id: Slug
     file_sha256: Sha256
     log_sha256: Sha256
     curator_kind: Literal["human", "synthetic"]
+    maintenance_s: int | None = Field(default=None, ge=0)
 
 
 class TaskParity(Closed):
@@ -176,6 +178,7 @@ class Plan(Document):
     agents: tuple[AgentPin, ...] = Field(min_length=1)
     conditions: tuple[Condition, ...] = Field(min_length=1)
     curated: tuple[CuratedPin, ...] = ()
+    reviews: tuple[ReviewPin, ...] = ()
     tasks: tuple[TaskPin, ...] = Field(min_length=1)
     profile_sha256: Sha256
     runtime: RuntimeName | None
@@ -198,6 +201,18 @@ class Plan(Document):
             twice = next((name for name in names if names.count(name) > 1), None)
             if twice is not None:
                 raise ValueError(f"{what} must be unique, found {twice} more than once")
+        return self
+
+    @model_validator(mode="after")
+    def _every_reviewed_cell_has_its_log(self) -> Self:
+        cells = [
+            (condition.id, task.digests.id)
+            for condition in self.conditions
+            if condition.reviews is not None
+            for task in self.tasks
+        ]
+        if [(pin.condition_id, pin.task_id) for pin in self.reviews] != cells:
+            raise ValueError("reviews must be exactly reviewed conditions x tasks, in that order")
         return self
 
     @model_validator(mode="after")

@@ -98,6 +98,17 @@ class MemoryRow(Closed):
     hurt: int = Field(ge=0)
 
 
+class MaintenanceRow(Closed):
+    """What keeping the memory of one arm took people, in whole seconds over all tasks; null where nobody knows.
+
+    `why` says where the figure is from, or what is missing for one.
+    """
+
+    condition_id: Slug
+    seconds: int | None = Field(ge=0)
+    why: Text
+
+
 class TrialRow(Closed):
     """One trial, with the reason in words. `status` is its verdict's, `memory_status` its contract's: an arm counts both."""
 
@@ -134,6 +145,7 @@ class RunReport(Document):
     complete: bool
     arms: tuple[ArmRow, ...]
     memory: tuple[MemoryRow, ...] = ()
+    maintenance: tuple[MaintenanceRow, ...] = ()
     trials: tuple[TrialRow, ...]
     inadmissible_blocks: tuple[Block, ...]
     spending: RunSpending | None = None

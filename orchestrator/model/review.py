@@ -10,7 +10,9 @@ from typing import Literal, Self
 from pydantic import Field, model_validator
 
 from orchestrator.model.base import Closed, Document, Sha256, Slug, UtcTime
-from orchestrator.model.lifecycle import Said
+from orchestrator.model.lifecycle import ReviewUse, Said
+
+MAX_LOG_BYTES = 4 * 1024 * 1024
 
 
 class ReviewEntry(Closed):
@@ -24,11 +26,28 @@ class ReviewEntry(Closed):
     decided_at: UtcTime
 
 
+class ReviewPin(Closed):
+    """The log by which a person resolved what one arm held back over one task's sessions. Time in seconds."""
+
+    condition_id: Slug
+    task_id: Slug
+    log_sha256: Sha256
+    held: int = Field(ge=0)
+    resolved: int = Field(ge=0)
+    seconds_spent: int = Field(ge=0)
+
+
 class ReviewLog(Document):
-    """A review of one frozen store by one person."""
+    """A review of one frozen store by one person.
+
+    `sessions_sha256` is of what the system was told, `dump_sha256` of the store that it made of it: the answers
+    are for that store and for no other.
+    """
 
     condition_id: Slug
     adapter: Slug
+    variant: Slug | None
+    sessions_sha256: Sha256
     dump_sha256: Sha256
     reviewer_kind: Literal["human"]
     reviewer: Said
@@ -51,3 +70,23 @@ class ReviewLog(Document):
     def open(self) -> int:
         """How many held candidates wait still."""
         return self.held - len(self.entries)
+
+    def pin(self, condition_id: str, task_id: str) -> ReviewPin:
+        """Returns the pin of this log in a plan, for an arm and a task."""
+        return ReviewPin(
+            condition_id=condition_id,
+            task_id=task_id,
+            log_sha256=self.digest_sha256(),
+            held=self.held,
+            resolved=len(self.entries),
+            seconds_spent=self.seconds_total,
+        )
+
+    def used(self) -> ReviewUse:
+        """Returns what a system says that has carried these answers out."""
+        return ReviewUse(
+            log_sha256=self.digest_sha256(),
+            resolved=len(self.entries),
+            open=self.open,
+            seconds_spent=self.seconds_total,
+        )

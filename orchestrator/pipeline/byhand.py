@@ -12,8 +12,8 @@ from orchestrator.core.canonical import sha256_hex
 from orchestrator.core.errors import UsageError, unknown_name
 from orchestrator.core.files import read_confined
 from orchestrator.core.places import cache_root
-from orchestrator.memory.life import live
-from orchestrator.memory.sessions import PROJECT
+from orchestrator.memory.life import live, sessions_sha256
+from orchestrator.memory.sessions import PROJECT, sessions_of
 from orchestrator.memory.tokens import TokenCounter
 from orchestrator.model.condition import Condition
 from orchestrator.model.lifecycle import (
@@ -29,6 +29,7 @@ from orchestrator.model.task import History
 from orchestrator.pipeline.gold import gold_for
 from orchestrator.pipeline.memory import adapter_of, memory_assignment
 from orchestrator.pipeline.parity import query_of
+from orchestrator.pipeline.reviews import review_of
 from orchestrator.protocols import OpenBox
 from orchestrator.sources.loader import (
     LoadedTask,
@@ -44,13 +45,17 @@ NOTHING_ASKED = "What is known of this project?"
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What is done by hand: one arm, a task or a history file, and perhaps another question."""
+    """What is done by hand: one arm, a task or a history file, and perhaps another question.
+
+    `reviewed`: carry out what people answered, where the arm has review logs; a review itself begins without.
+    """
 
     condition: str
     task: str | None = None
     history: Path | None = None
     prompt: str | None = None
     as_of: str | None = None
+    reviewed: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +66,7 @@ class Lived:
     remembered: Remembered
     documents: dict[str, bytes]
     task: LoadedTask | None
+    sessions_sha256: str
 
     def description(self) -> Description:
         """Returns what the system said of itself."""
@@ -95,6 +101,8 @@ def live_by_hand(asked: Asked, *, fixtures: Path) -> Lived:
     if asked.condition not in known:
         raise unknown_name("condition", asked.condition, known, option="--condition")
     condition = known[asked.condition]
+    if not asked.reviewed:
+        condition = condition.model_copy(update={"reviews": None})
     task = _task(asked, fixtures)
     history = task.history if task else _history(asked)
     if task is None and condition.door == "gold":
@@ -111,17 +119,20 @@ def live_by_hand(asked: Asked, *, fixtures: Path) -> Lived:
         return sha256_hex(data)
 
     curated = _curated(fixtures, task) if task else None
+    review = review_of(condition, task.card.id, history) if task else None
     with memory_assignment(
         condition,
         history,
         _query(asked, task, condition),
         gold=gold_for(condition, task.key) if task else None,
+        review=review,
         as_of=asked.as_of,
     ) as assignment:
         start = _start() if condition.adapter_kind == "command" else None
-        adapter = adapter_of(condition, curated, counter, start)()
+        adapter = adapter_of(condition, curated, counter, start, review=review)()
         remembered = live(adapter, assignment, counter, keep=keep)
-    return Lived(condition, remembered, documents, task)
+    told = sessions_sha256(sessions_of(history))
+    return Lived(condition, remembered, documents, task, told)
 
 
 def _start() -> OpenBox:

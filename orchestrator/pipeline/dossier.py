@@ -173,6 +173,7 @@ def plan_inputs(plan: Plan) -> set[str]:
         if name.endswith("_sha256")
     }
     wanted |= {sha256 for pin in plan.curated for sha256 in (pin.file_sha256, pin.log_sha256)}
+    wanted |= {pin.log_sha256 for pin in plan.reviews}
     wanted |= {pin.validation_sha256 for pin in plan.tasks if pin.validation_sha256 is not None}
     return wanted | {agent.program_sha256 for agent in plan.agents}
 

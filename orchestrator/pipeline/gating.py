@@ -97,7 +97,7 @@ def observe(plan: Plan) -> Observed:
                 [condition.model_dump(mode="json") for condition in plan.conditions]
             ),
             curator_manifest_sha256=digest_sha256(
-                [pin.model_dump(mode="json") for pin in plan.curated]
+                [pin.model_dump(mode="json") for pin in (*plan.curated, *plan.reviews)]
             ),
             installed_manifest_sha256=installed_manifest_sha256(),
             images=tuple(sorted(images)),

@@ -26,6 +26,7 @@ from orchestrator.memory.supplies import Supplies
 from orchestrator.memory.tokens import TokenCounter
 from orchestrator.model.condition import Condition
 from orchestrator.model.lifecycle import GoldFacts, Query
+from orchestrator.model.review import ReviewLog
 from orchestrator.model.task import History
 from orchestrator.pipeline.asking import asker_of
 from orchestrator.plugins import MEMORY_GROUP, Plugin, find_plugin, load_plugin
@@ -59,6 +60,8 @@ def adapter_of(
     curated: str | None,
     counter: TokenCounter,
     start: OpenBox | None = None,
+    *,
+    review: ReviewLog | None = None,
 ) -> MakeAdapter:
     """Returns what makes a fresh adapter of an arm.
 
@@ -67,6 +70,7 @@ def adapter_of(
         curated: the curated file of the task, for an arm that serves it.
         counter: counts tokens.
         start: starts programs in containers; None where there is no engine.
+        review: a person's answers on what the arm will hold back.
 
     Raises:
         DocumentError: the arm serves a curated file and the task has none.
@@ -90,6 +94,7 @@ def adapter_of(
         counter=counter,
         curated=curated,
         variant=condition.variant,
+        review=review,
         asks=asker_of,
         inner=None if over is None else lambda: shelf.make(over, below),
     )
@@ -154,6 +159,7 @@ def memory_assignment(
     order_seed: int = 0,
     epoch: int = 1,
     gold: GoldFacts | None = None,
+    review: ReviewLog | None = None,
     gateway: GatewayAccess | None = None,
     socket: Path | None = None,
     limits: Limits | None = None,
@@ -181,6 +187,7 @@ def memory_assignment(
             ),
             clock=clock,
             gold=gold,
+            review=review,
             ours=condition.adapter_kind != "entry_point",
             limits=limits or Limits(),
             as_of=as_of,

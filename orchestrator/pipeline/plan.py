@@ -27,12 +27,15 @@ from orchestrator.model.plan import (
     Trial,
     setting_of,
 )
+from orchestrator.model.review import ReviewPin
 from orchestrator.model.symmetry import ArmSetting, inequality, unequal_budgets
+from orchestrator.pipeline.curatedfiles import curated_pins
 from orchestrator.pipeline.liveplan import check_live, check_speeches, live_pin
 from orchestrator.pipeline.memory import check_pins
 from orchestrator.pipeline.options import PlanRequest
 from orchestrator.pipeline.parity import parity_of
 from orchestrator.pipeline.retry import RETRY
+from orchestrator.pipeline.reviews import review_pins
 from orchestrator.pipeline.toolchain import toolchain
 from orchestrator.pipeline.traffic import gateway_pin, with_caps
 from orchestrator.pipeline.validate.run import check_valid, read_report
@@ -42,13 +45,9 @@ from orchestrator.sources.loader import (
     LoadedTask,
     list_tasks,
     load_conditions,
-    load_curated,
     load_task,
 )
 from orchestrator.sources.revision import SourceState, source_state
-
-SERVES_FILE = frozenset({"curated", "conventions"})
-"""Adapters that serve the task's curated file."""
 
 SERVES_TOOLS = frozenset({"empty", "reference"})
 """Built-in adapters whose frozen store an agent can search itself."""
@@ -75,8 +74,7 @@ def build_plan(
         source: which memtrial makes the plan; by default it is looked up.
 
     Raises:
-        UsageError: an unknown task, condition or agent, or a phase that this plan cannot have.
-        DocumentError: a fixture is invalid.
+        MemtrialError: what `choose` refuses, or an image or source that cannot be had.
     """
     chosen = choose(request, fixtures=fixtures, images=images)
     tasks, conditions, agents = chosen.tasks, chosen.conditions, chosen.agents
@@ -97,6 +95,7 @@ def build_plan(
         agents=agents,
         conditions=conditions,
         curated=chosen.curated,
+        reviews=chosen.reviews,
         tasks=pins,
         profile_sha256=profile_sha256(request.runtime),
         runtime=request.runtime,
@@ -117,6 +116,7 @@ class Chosen:
     conditions: tuple[Condition, ...]
     agents: tuple[AgentPin, ...]
     curated: tuple[CuratedPin, ...]
+    reviews: tuple[ReviewPin, ...]
 
 
 def _gateway(request: PlanRequest, chosen: Chosen, fixtures: Path) -> AnyGatewayPin | None:
@@ -148,21 +148,13 @@ def choose(request: PlanRequest, *, fixtures: Path, images: Path) -> Chosen:
     check_speeches(request, speeches_of(agents))
     conditions = _conditions(request, fixtures, [agent.name for agent in agents])
     tasks = _tasks(request, fixtures)
-    curated = any(condition.adapter in SERVES_FILE for condition in conditions)
-    return Chosen(tasks, conditions, agents, _curated_pins(fixtures, tasks) if curated else ())
-
-
-def _curated_pins(fixtures: Path, tasks: tuple[LoadedTask, ...]) -> tuple[CuratedPin, ...]:
-    """Pins the curated file of every task; names all tasks that have none at once."""
-    names = [task.card.id for task in tasks]
-    without = [name for name in names if not (fixtures / "curated" / name / "MEMORY.md").is_file()]
-    if without:
-        raise DocumentError(
-            "curated-file-missing",
-            f"expected a curated file for each of {len(names)} tasks, found none for {', '.join(without)}",
-            hint=f"add curated/{without[0]}/MEMORY.md with its log, or choose other arms with --condition or other tasks with --task",
-        )
-    return tuple(_curated_pin(fixtures, task) for task in tasks)
+    return Chosen(
+        tasks,
+        conditions,
+        agents,
+        curated_pins(fixtures, tasks, conditions),
+        review_pins(conditions, [(task.card.id, task.history) for task in tasks]),
+    )
 
 
 def equal_arms(
@@ -312,16 +304,6 @@ def _described(command: CommandAgent, request: PlanRequest, images: Path) -> Age
         reasoning_effort=None if request.live is None else request.reasoning_effort,
         identity=identity,
         command=command,
-    )
-
-
-def _curated_pin(fixtures: Path, task: LoadedTask) -> CuratedPin:
-    curated = load_curated(fixtures, task.card.id)
-    return CuratedPin(
-        task_id=task.card.id,
-        file_sha256=curated.file_sha256,
-        log_sha256=curated.log_sha256,
-        curator_kind=curated.log.curator_kind,
     )
 
 

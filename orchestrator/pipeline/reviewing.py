@@ -38,6 +38,8 @@ def begin(found: Lived, reviewer: str, earlier: ReviewLog | None) -> ReviewLog:
     return ReviewLog(
         condition_id=found.condition.id,
         adapter=found.condition.adapter,
+        variant=found.condition.variant,
+        sessions_sha256=found.sessions_sha256,
         dump_sha256=dump_sha256,
         reviewer_kind="human",
         reviewer=reviewer,

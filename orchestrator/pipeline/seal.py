@@ -44,6 +44,7 @@ from orchestrator.pipeline.dossier import (
 )
 from orchestrator.pipeline.materials import collect_materials
 from orchestrator.pipeline.memory_audits import audits_of
+from orchestrator.pipeline.reviews import pinned_reviews
 from orchestrator.pipeline.validate.run import read_report
 from orchestrator.sandbox.agents import recipe_bytes
 from orchestrator.sources.loader import load_conditions, load_curated, load_task
@@ -212,6 +213,7 @@ def read_inputs(plan: Plan, inputs: Inputs) -> Pinned:
     for file in plan.curated:
         curated = load_curated(inputs.fixtures, file.task_id)
         found += [curated.text.encode(), curated.log.canonical()]
+    found += [log.canonical() for log in pinned_reviews(plan).values()]
     programs = {agent.program_sha256 for agent in plan.agents}
     ours = [(inputs.images / "agent" / name).read_bytes() for name in ("chat.py", "scripted.py")]
     found += [data for data in ours if sha256_hex(data) in programs]

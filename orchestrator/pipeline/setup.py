@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from orchestrator.core.errors import IntegrityError
 from orchestrator.core.files import require_writable
 from orchestrator.core.places import (
     cache_root,
@@ -22,6 +21,7 @@ from orchestrator.model.gateway import CassetteUse
 from orchestrator.model.outcome import Outcome
 from orchestrator.model.plan import Plan, Trial
 from orchestrator.pipeline.boxes import boxes_of
+from orchestrator.pipeline.curatedfiles import curated_texts
 from orchestrator.pipeline.dispatched import Supervised, supervised_again
 from orchestrator.pipeline.fits import check_fits
 from orchestrator.pipeline.guards import Guards, examine_images, host_canary
@@ -43,6 +43,7 @@ from orchestrator.pipeline.options import PlanRequest
 from orchestrator.pipeline.plan import build_plan, choose
 from orchestrator.pipeline.planimages import PlanImages
 from orchestrator.pipeline.ready import ready_for_images, ready_to_run
+from orchestrator.pipeline.reviews import pinned_reviews, try_reviews
 from orchestrator.pipeline.run import Run, TrialEnd, pending_of, recorded_plan
 from orchestrator.pipeline.stages import Bench
 from orchestrator.pipeline.stopping import stoppable
@@ -62,7 +63,6 @@ from orchestrator.sources.closed import closed
 from orchestrator.sources.loader import (
     LoadedTask,
     list_tasks,
-    load_curated,
     load_task,
 )
 from orchestrator.sources.revision import source_state
@@ -179,12 +179,14 @@ class _Benches:
         self._tasks = {task.digests.id: load_task(fixtures, task.digests.id) for task in plan.tasks}
         self._guards = Guards(self._tasks, client, secret=secret)
         self._curated = curated_texts(plan, fixtures)
+        self._reviews = pinned_reviews(plan)
         self._boxes = boxes_of(sandbox, client)
         if self._boxes is not None:
             self._boxes.ready(plan.conditions)
 
     def __call__(self, trial: Trial) -> Bench:
         """Returns the bench of a trial."""
+        review = self._reviews.get((trial.condition_id, trial.task_id))
         return Bench(
             plan=self._plan,
             plan_sha256=self._plan_sha256,
@@ -195,6 +197,7 @@ class _Benches:
                 self._curated.get(trial.task_id),
                 self._counter,
                 self._boxes.of(trial.key) if self._boxes else None,
+                review=review,
             ),
             sandbox=self._sandbox,
             counter=self._counter,
@@ -202,6 +205,7 @@ class _Benches:
             gateway=self._gateway,
             record=self._record,
             steering=self._steering.get(trial.task_id, ()),
+            review=review,
         )
 
 
@@ -320,28 +324,10 @@ def resume_run(
         _work(run, client, sandbox, watch, workers=workers, supervised=supervised)
 
 
-def curated_texts(plan: Plan, fixtures: Path) -> dict[str, str]:
-    """Returns the curated files that a plan pins, by task.
-
-    Raises:
-        IntegrityError: one has other bytes now.
-    """
-    files = {}
-    for curated in plan.curated:
-        found = load_curated(fixtures, curated.task_id)
-        if (found.file_sha256, found.log_sha256) != (curated.file_sha256, curated.log_sha256):
-            raise IntegrityError(
-                "curated-file-changed",
-                f"curated file of {curated.task_id}: expected the bytes of the plan, found others",
-                hint="restore the file, or make a new plan",
-            )
-        files[curated.task_id] = found.text
-    return files
-
-
 def _check_plan_fits(plan: Plan, say: Say) -> None:
     """Refuses a plan that is not what its own request gives here, before a folder is made; uses no engine."""
     curated_texts(plan, fixtures_root())
+    try_reviews(plan, say)
     check_available(plan.conditions)
     check_fits(plan, lambda request: make_plan(request, say, offline=True), say)
 

@@ -24,6 +24,7 @@ from orchestrator.model.memory import Injection, Remembered
 from orchestrator.model.plan import Plan, TaskPin, Trial
 from orchestrator.model.proof import InjectionProof
 from orchestrator.model.record import Prepared, Sealed, Stage
+from orchestrator.model.review import ReviewLog
 from orchestrator.model.toolcalls import ToolLog
 from orchestrator.model.verdict import Acted, Harvest, TestReport, Verdict, Violation
 from orchestrator.pipeline import isolation
@@ -82,6 +83,7 @@ class Bench:
     traffic: Traffic | None = field(default=None)
     record: Path | None = field(default=None)
     steering: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    review: ReviewLog | None = None
     calls: tuple[Exchange, ...] = ()
     proof: InjectionProof | None = field(default=None)
     tools: ToolDoor | None = field(default=None)
@@ -168,6 +170,7 @@ def remember(bench: Bench, journal: Journal) -> Remembered:
         order_seed=bench.plan.order_seed,
         epoch=bench.trial.epoch,
         gold=gold_for(condition, task.key),
+        review=bench.review,
         gateway=memory_access(bench),
         socket=place.folder if place else None,
         limits=limits_of(bench.plan.parity),

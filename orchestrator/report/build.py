@@ -9,7 +9,6 @@ from statistics import median_low
 from typing import Literal
 
 from orchestrator.core.errors import IntegrityError, unknown_name
-from orchestrator.core.words import counted
 from orchestrator.gateway.accounts import Accounts, read_accounts
 from orchestrator.ledger.blobs import BlobReader, BlobStore
 from orchestrator.ledger.chain import read_entries
@@ -41,6 +40,8 @@ from orchestrator.model.verdict import MEMORY_REASONS, FailureReason, Tally, Ver
 from orchestrator.report.check import check_blobs
 from orchestrator.report.contracts import contract_of_tools
 from orchestrator.report.explain import NOT_RUN, why
+from orchestrator.report.limits import limitations
+from orchestrator.report.maintenance import maintenance_of
 from orchestrator.report.memory import Told, charges_of, memory_rows
 from orchestrator.report.spending import (
     TrialSpending,
@@ -174,6 +175,7 @@ def report_of(
         complete=all(item.record.final is not None for item in graded),
         arms=_arms(plan, graded),
         memory=memory_rows(told, charges, arms),
+        maintenance=maintenance_of(plan),
         trials=tuple(_row(item, charges.get(item.trial.key)) for item in graded),
         inadmissible_blocks=blocks,
         spending=run_spending(plan, spent, accounts),
@@ -362,35 +364,3 @@ def _status(item: Graded) -> Literal["resolved", "unresolved", "dropped", "no_ve
     if item.verdict is None:
         return "no_verdict"
     return "resolved" if item.verdict.resolved else "unresolved"
-
-
-def limitations(plan: Plan, blocks: tuple[Block, ...] = ()) -> tuple[str, ...]:
-    """Returns what a run of this plan does not show, in words."""
-    said = []
-    if blocks:
-        share = 100 * len(blocks) / (len(plan.tasks) * plan.epochs)
-        said.append(
-            f"{len(blocks)} of {len(plan.tasks) * plan.epochs} task x epoch blocks ({share:.0f} %) were inadmissible and are left out of every arm's rates: the harness broke its promise in them."
-        )
-    if plan.diagnostic:
-        said.append(
-            "Scripted agents know the answer: this run shows that the wiring works, not that memory helps a model."
-        )
-    if plan.standing == "directional":
-        said.append(
-            "Directional evidence: the run is not of phase official, so no claim can pass on it."
-        )
-    if plan.standing == "rehearsal":
-        said.append(
-            "Rehearsal: the provider was a fake on this machine and the approvers those of a test, so no claim can ever pass on it."
-        )
-    if any(pin.curator_kind == "synthetic" for pin in plan.curated):
-        said.append(
-            "The curated files are synthetic: no person kept them, so no maintenance time is known and no claim can rest on them."
-        )
-    if plan.epochs == 1:
-        said.append("One epoch: nothing is known about run-to-run noise.")
-    said.append(
-        f"{counted(len(plan.tasks), 'task')}: too few for any claim about memory in general; tasks are not calibrated on live agents."
-    )
-    return tuple(said)

@@ -14,6 +14,7 @@ from orchestrator.model.report import ArmRow, Count, RunReport
 from orchestrator.report.bill import render_spending
 from orchestrator.report.charges import render_charges
 from orchestrator.report.explain import NOT_RUN
+from orchestrator.report.maintenance import render_maintenance
 
 HEADERS = ("agent", "condition", "resolved", "F2P", "memory F2P", "P2P", "memory tokens", "wall s")
 # What a narrow terminal goes without, in this order: columns by their place in HEADERS.
@@ -133,6 +134,7 @@ def render_report(report: RunReport, width: int | None = None) -> str:
     sections = (
         _trials_to_look_at(report),
         render_charges(report),
+        render_maintenance(report),
         render_outcomes(report),
         render_blocks(report),
         render_resources(report),

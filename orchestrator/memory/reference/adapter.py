@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from orchestrator import __version__
+from orchestrator.core.canonical import sha256_hex
 from orchestrator.memory.builtin import ALL_PARTS, BuiltinMemory
 from orchestrator.memory.compile import compile_context
 from orchestrator.memory.faults import broken
@@ -44,6 +45,7 @@ from orchestrator.model.lifecycle import (
     StoredMemory,
     StoreDump,
 )
+from orchestrator.model.review import ReviewLog
 from orchestrator.protocols import MemoryPlace
 
 NO_VECTORS: Final = "no_vectors: the packages of requirements/embedding.lock are not installed"
@@ -66,6 +68,7 @@ class ReferenceAdapter(BuiltinMemory):
         extractor: str = HEURISTIC,
         extractor_for: ExtractorFor = lambda _: HeuristicExtractor(),
         channels: tuple[str, ...] = ALL_CHANNELS,
+        review: ReviewLog | None = None,
     ) -> None:
         """Takes what it works with.
 
@@ -75,6 +78,7 @@ class ReferenceAdapter(BuiltinMemory):
             extractor: what the extractor is, for the description.
             extractor_for: makes the extractor for the place that the store is opened in.
             channels: the ways in which it searches; an ablation has fewer.
+            review: a person's answers on what it will hold back.
         """
         super().__init__(counter)
         self._embedder = embedder if "vector" in channels else None
@@ -82,6 +86,7 @@ class ReferenceAdapter(BuiltinMemory):
         self._extractor_for = extractor_for
         self._extractor: Extractor | None = None
         self._channels = channels
+        self._review = review
         self._store: sqlite3.Connection | None = None
         self._keeper: Keeper | None = None
         self._searchers: dict[str, Searcher] = {}
@@ -138,11 +143,45 @@ class ReferenceAdapter(BuiltinMemory):
             raise broken("step-in-order", "expected `open` before `settle`, found none")
         store = self._opened()
         tasks = drain(store, self._keeper, self._extractor, deadline_s)
+        if self._review is not None:
+            self._carry_out(self._review, self._keeper, store)
         if self._embedder:
             embed_memories(store, self._embedder)
         return ExtractionReport(
-            extractor=self._extractor.name, tasks=tasks, candidates=candidates(store)
+            extractor=self._extractor.name,
+            tasks=tasks,
+            candidates=candidates(store),
+            review=self._review.used() if self._review else None,
         )
+
+    def _carry_out(self, review: ReviewLog, keeper: Keeper, store: sqlite3.Connection) -> None:
+        """Resolves what was held as a person did who saw this very store.
+
+        Raises:
+            AdapterFault: it was another store.
+        """
+        before = dump(store)
+        found = before.digest_sha256()
+        held = {m.memory_id: m for m in before.memories if m.status == "held"}
+        if (found, len(held)) != (review.dump_sha256, review.held):
+            raise broken(
+                "review-of-this-store",
+                f"expected a review of store {found[:16]} with {len(held)} held, found one of {review.dump_sha256[:16]} with {review.held}",
+            )
+        for entry in review.entries:
+            memory = held.get(entry.candidate_id)
+            if memory is None or (entry.text_sha256, entry.evidence_event_ids) != (
+                sha256_hex(memory.text.encode()),
+                memory.evidence_event_ids,
+            ):
+                raise broken(
+                    "review-of-this-store",
+                    f"expected answers on what is held, found one on {entry.candidate_id} that is not, or not so",
+                )
+        if self._place is not None:
+            keeper.now = self._place.clock.now()
+        for entry in review.entries:
+            keeper.review(entry.candidate_id, entry.action, review.reviewer, entry.seconds_spent)
 
     def freeze(self) -> Snapshot:
         """Opens the store again, for reading alone."""

@@ -5,6 +5,7 @@ An ablation takes away one thing, so that the difference to the whole is what th
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Final
 
 from orchestrator.core.errors import DocumentError, EnvironmentMissing
@@ -58,20 +59,19 @@ def variant_of(name: str, supplies: Supplies) -> ReferenceAdapter:
         DocumentError: there is no such variant.
     """
     embedder = installed_embedder()
+    make = partial(ReferenceAdapter, supplies.counter, review=supplies.review)
     if supplies.variant is None:
-        return ReferenceAdapter(supplies.counter, embedder=embedder)
+        return make(embedder=embedder)
     if supplies.variant == "fts_only":
-        return ReferenceAdapter(supplies.counter, embedder=None, channels=("fts",))
+        return make(embedder=None, channels=("fts",))
     if supplies.variant == "no_enrichment":
-        return ReferenceAdapter(
-            supplies.counter,
+        return make(
             embedder=embedder,
             extractor=VERBATIM,
             extractor_for=lambda _: VerbatimExtractor(),
         )
     if supplies.variant == "model_extraction":
-        return ReferenceAdapter(
-            supplies.counter,
+        return make(
             embedder=embedder,
             extractor=MODEL,
             extractor_for=lambda place: _model_extractor(supplies, place),
