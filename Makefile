@@ -3,6 +3,8 @@
 .PHONY: help setup engine images smoke test lint check pack proof-languages bench clean schemas wheel proof-leakscan proof-evidence proof-interop proof-pythons bench-gateway fuzz-gateway proof-hostile-neighbours proof-tasks proof-reference proof-attribution proof-ladder proof-products official supervisor install-supervisor proof-mutation proof-coverage proof-trust agents-smoke proof-agents
 MEMTRIAL := .venv/bin/memtrial
 PYTHON_VENV := .venv/bin/python
+# Where the supervisor is installed, plans of phases smoke and official are its version's, and so must be their runs.
+INSTALLED := $(wildcard /opt/memtrial/bin/memtrial)
 export PYTHONDONTWRITEBYTECODE := 1
 
 help: ## Print this list
@@ -69,8 +71,8 @@ proof-tasks: setup ## Prove source pins, images from nothing and warm starts; wi
 	@$(PYTHON_VENV) -m bench.tasks
 	@if [ -n "$(REMEM)" ]; then $(PYTHON_VENV) tests/proofs/remem.py "$(REMEM)"; fi
 
-official: setup ## Dispatch an approved official run (PLAN=file APPROVAL=id KEY=ledger's key); says precisely what is missing
-	@$(MEMTRIAL) official $(PLAN) $(if $(APPROVAL),--approval $(APPROVAL)) $(if $(KEY),--key $(KEY))
+official: $(if $(INSTALLED),,setup) ## Dispatch an approved official run (PLAN=file APPROVAL=id KEY=ledger's key); says precisely what is missing
+	@$(or $(INSTALLED),$(MEMTRIAL)) official $(PLAN) --repository $(CURDIR) $(if $(APPROVAL),--approval $(APPROVAL)) $(if $(KEY),--key $(KEY))
 
 supervisor: setup ## Build the supervisor's prefix reproducibly into build/supervisor (PYTHON=the system's interpreter)
 	@$(PYTHON_VENV) tools/supervisor.py build $(if $(PYTHON),--python $(PYTHON))

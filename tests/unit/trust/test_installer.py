@@ -99,6 +99,27 @@ def test_the_unit_is_one_that_systemd_takes(tmp_path):
 
 
 @pytest.mark.parametrize(
+    ("installed", "expected"),
+    [
+        ("/opt/memtrial/bin/memtrial", "/opt/memtrial/bin/memtrial official p.json"),
+        ("", ".venv/bin/memtrial official p.json"),
+    ],
+    ids=["installed", "clone"],
+)
+def test_make_official_dispatches_by_the_installed_program_where_there_is_one(installed, expected):
+    """Plans of phase official are of the installed version, and a clone's own would be refused."""
+    told = subprocess.run(
+        ["make", "-n", "official", "PLAN=p.json", f"INSTALLED={installed}"],
+        cwd=supervisor.ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.splitlines()
+    assert told[-1].startswith(f"{expected} --repository {supervisor.ROOT}")
+    assert ("requirements/setup.sh" in told) is not bool(installed)
+
+
+@pytest.mark.parametrize(
     "line",
     [
         "Restart=always",
