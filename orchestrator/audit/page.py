@@ -15,7 +15,8 @@ from orchestrator.attest import layout
 from orchestrator.audit.anomalies import anomalies
 from orchestrator.audit.opening import Opened
 from orchestrator.audit.whatis import described_files
-from orchestrator.model.verification import CheckResult, Verification
+from orchestrator.core.words import counted
+from orchestrator.model.verification import CheckResult, Standing, Verification
 from orchestrator.pipeline.dossier import Dossier
 
 _STYLE = """
@@ -80,7 +81,7 @@ def render_page(answer: Verification, opened: Opened | None, dossier: Dossier | 
     if opened is not None and dossier is not None:
         parts += [
             "<h2>Chain of custody, from approval to claim</h2>",
-            _chain(custody(opened, dossier)),
+            _chain(custody(opened, dossier, answer)),
             "<h2>Trials</h2>",
             _trials(dossier),
         ]
@@ -98,11 +99,13 @@ def render_page(answer: Verification, opened: Opened | None, dossier: Dossier | 
 def command_of(check: str, answer: Verification) -> str:
     """Returns a command that shows a check; for what only memtrial recomputes, the one that asks it."""
     command = _COMMANDS.get(check, "memtrial verify . --keyid KEYID")
+    if answer.withheld and command.startswith("memtrial verify"):
+        command += " --allow-withheld"
     return re.sub(r"KEYID(?!-)", answer.keyid or "KEYID", command)
 
 
-def custody(opened: Opened, dossier: Dossier) -> tuple[Link, ...]:
-    """Returns the links from approval to claim, each with its digest, signer and command."""
+def custody(opened: Opened, dossier: Dossier, answer: Verification) -> tuple[Link, ...]:
+    """Returns the links from approval to claim, each with its digest, signer and command, and what its check said."""
     keyid, plan, checkpoint = opened.key.keyid, dossier.plan, dossier.checkpoint()
     key = keyid[:16]
     plan_sha256 = plan.digest_sha256()
@@ -126,9 +129,17 @@ def custody(opened: Opened, dossier: Dossier) -> tuple[Link, ...]:
             key,
             f"sh verify.sh {keyid}",
         ),
-        _link(opened, "statements", "three per trial, and this summary", layout.SUMMARY),
-        _link(opened, "report", "rebuilt from the record to the byte", layout.REPORT),
-        _link(opened, "claims", "what the run claims", layout.CLAIMS),
+        _link(opened, "statements", _found(answer, "statements"), layout.SUMMARY),
+        _link(opened, "report", _found(answer, "report"), layout.REPORT),
+        _link(opened, "claims", _found(answer, "claims"), layout.CLAIMS),
+    )
+
+
+def _found(answer: Verification, name: str) -> str:
+    """Returns what a check of that name came to, in its own words."""
+    check = next(check for check in answer.checks if check.name == name)
+    return f"{_WORD[check.status]}, {check.count} checked" + (
+        f": {check.detail}" if check.detail else ""
     )
 
 
@@ -156,13 +167,17 @@ def _link(opened: Opened, what: str, said: str, name: str) -> Link:
 
 
 def _standing(answer: Verification) -> str:
-    text = {
+    text: dict[Standing, tuple[str, str]] = {
         "authentic": ("ok", "Authentic: the key given from outside signed this bundle."),
+        "authentic_in_part": (
+            "part",
+            f"Authentic in part: the key given from outside signed this bundle; withheld by a list without a signature: {counted(len(answer.withheld), 'file')}.",
+        ),
         "self_consistent": (
             "part",
             "Self-consistent, not authenticated: no key from outside was given.",
         ),
-        "refused": ("no", f"Refused: {len(answer.failed)} checks said no."),
+        "refused": ("no", f"Refused: {counted(len(answer.failed), 'check')} said no."),
     }
     css, words = text[answer.standing]
     key = (
@@ -251,9 +266,10 @@ def _checks(answer: Verification) -> str:
 
 def _yourself(answer: Verification) -> str:
     keyid = answer.keyid or "KEYID"
+    more = " --allow-withheld" if answer.withheld else ""
     return (
         "<p>The key id must come from its publisher, not from this page or the bundle.</p>"
-        f"<pre>memtrial verify {escape(answer.bundle)} --keyid {escape(keyid)}\n"
+        f"<pre>memtrial verify {escape(answer.bundle)} --keyid {escape(keyid)}{more}\n"
         f"sh verify.sh {escape(keyid)}        # openssl, sha256sum and base64 alone</pre>"
     )
 

@@ -31,6 +31,7 @@ _FILES = {
     layout.SBOM: "bill of materials",
     layout.MATERIALS: "what the bill of materials is made from",
     layout.TRUST_CONFIG: "trust configuration of the own sigstore instance",
+    layout.CANARY: "canary of the host, from which those of the trials are derived",
     SPEND_FILE: "spend book",
     TRAFFIC_FILE: "record of model calls",
     BODIES_FILE: "bodies of model calls",

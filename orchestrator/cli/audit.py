@@ -51,5 +51,6 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         render.text(f"{answer.standing.replace('_', ' ')}: {len(answer.failed)} checks said no")
         render.text(f"page: {shown_path(out)}")
-        render.text(f"next: memtrial verify {arguments.path}")
+        options = verify.given_words(arguments, authenticated=trust.authenticates)
+        render.text(f"next: {verify.following('verify', arguments.path, options)}")
     return answer.exit_code

@@ -8,6 +8,7 @@ bytes are not the recorded ones. Writes nothing.
 from __future__ import annotations
 
 import argparse
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -104,6 +105,34 @@ def trust_from(arguments: argparse.Namespace) -> Trust:
     )
 
 
+def given_words(arguments: argparse.Namespace, *, authenticated: bool = True) -> str:
+    """Returns the options that were given, as they are typed, so that a next command answers as this one did.
+
+    Args:
+        arguments: of the verb.
+        authenticated: whether a key was given; if not, the next command asks for one.
+    """
+    words: list[str] = []
+    if arguments.keyid is not None:
+        words += ["--keyid", arguments.keyid]
+    if arguments.root is not None:
+        words += ["--root", str(arguments.root)]
+    words += [] if authenticated else ["--keyid", "KEYID"]
+    for path in arguments.checkpoint:
+        words += ["--checkpoint", str(path)]
+    words += ["--allow-withheld"] if arguments.allow_withheld else []
+    for keyid in arguments.approver:
+        words += ["--approver", keyid]
+    if arguments.sigstore_identity:
+        words += ["--sigstore-identity", *arguments.sigstore_identity]
+    return shlex.join(words)
+
+
+def following(verb: str, path: Path | str, options: str) -> str:
+    """Returns a command over a bundle with the options that were given."""
+    return " ".join(filter(None, (f"memtrial {verb} {shlex.quote(str(path))}", options)))
+
+
 def _read(path: Path) -> bytes:
     try:
         return path.read_bytes()
@@ -147,7 +176,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         render.document(answer.model_dump(mode="json"))
     else:
-        render.text(told(answer, path))
+        render.text(told(answer, path, given_words(arguments, authenticated=trust.authenticates)))
     return answer.exit_code
 
 
@@ -155,8 +184,8 @@ def _counted(answer: Verification, name: str) -> int:
     return next((check.count for check in answer.checks if check.name == name), 0)
 
 
-def told(answer: Verification, path: Path) -> str:
-    """Returns the answer as text; its last line names the next command."""
+def told(answer: Verification, path: Path, options: str) -> str:
+    """Returns the answer as text; its last line names the next command, with the options that were given."""
     lines = []
     for check in answer.checks:
         lines.append(
@@ -172,11 +201,11 @@ def told(answer: Verification, path: Path) -> str:
         "refused": f"NO: {len(answer.failed)} checks failed",
     }
     lines.append(f"result: {standing[answer.standing]}")
-    following = {
-        "authentic": f"memtrial audit {path}",
-        "authentic_in_part": f"ask the publisher for what is withheld, or memtrial audit {path} --allow-withheld",
-        "self_consistent": f"memtrial verify {path} --keyid KEYID",
+    after = {
+        "authentic": following("audit", path, options),
+        "authentic_in_part": f"{following('audit', path, options)}, or ask the publisher for what is withheld",
+        "self_consistent": following("verify", path, options),
         "refused": "get the bundle again from its source, or ask its publisher",
     }
-    lines.append(f"next: {following[answer.standing]}")
+    lines.append(f"next: {after[answer.standing]}")
     return "\n".join(lines)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -12,6 +14,8 @@ from pathlib import Path
 import pytest
 
 from orchestrator.attest import layout
+from orchestrator.cli.main import main
+from orchestrator.cli.verify import configure, given_words
 from orchestrator.core.errors import IntegrityError, UsageError
 from orchestrator.core.keys import SigningKey
 from orchestrator.ledger.chain import Ledger
@@ -61,6 +65,34 @@ def test_verify_tells_authentic_unauthenticated_and_refused_apart(results, tiny)
     answer = json.loads(changed.stdout)
     assert (answer["standing"], answer["exit_code"]) == ("refused", 6)
     assert {c["status"] for c in answer["checks"][4:]} == {"not_run"}
+
+
+@pytest.mark.parametrize(("verb", "after"), [("verify", "audit"), ("audit", "verify")])
+def test_the_next_command_keeps_the_options_that_were_given(
+    results, tiny, tmp_path, capsys, verb, after
+):
+    kept = tmp_path / "a checkpoint"
+    kept.write_bytes(tiny.files[layout.CHECKPOINT])
+    folder = str(results / tiny.folder.name)
+    options = ["--keyid", tiny.keyid, "--checkpoint", str(kept), "--allow-withheld"]
+    options += ["--approver", "1" * 64, "--approver", "2" * 64]
+    assert main([verb, folder, *options]) == 0
+    last = capsys.readouterr().out.splitlines()[-1]
+    assert shlex.split(last)[-len(options) - 2 :] == [after, folder, *options]
+
+
+def test_an_identity_of_two_words_is_given_on_as_it_was_typed():
+    parser = argparse.ArgumentParser()
+    configure(parser)
+    typed = ["--sigstore-identity", "a person", "an issuer"]
+    assert shlex.split(given_words(parser.parse_args(typed))) == typed
+
+
+def test_the_next_command_asks_for_the_key_that_was_not_given(results, tiny, capsys):
+    folder = str(results / tiny.folder.name)
+    assert main(["verify", folder, "--approver", "1" * 64]) == 0
+    last = capsys.readouterr().out.splitlines()[-1]
+    assert last.endswith(f"verify {folder} --keyid KEYID --approver {'1' * 64}")
 
 
 def test_verify_names_what_it_cannot_use(results, tmp_path):

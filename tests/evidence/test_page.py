@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import re
 import subprocess
+from dataclasses import replace
 from html import escape
+from typing import get_args
 
 import pytest
 
@@ -14,12 +16,16 @@ from orchestrator.audit.anomalies import anomalies
 from orchestrator.audit.page import command_of, custody, render_page
 from orchestrator.audit.trust import Trust
 from orchestrator.audit.verify import Examined, examine
-from orchestrator.audit.view import FolderView
+from orchestrator.audit.view import FolderView, MemoryView
 from orchestrator.audit.whatis import described_files
 from orchestrator.core.canonical import sha256_hex
 from orchestrator.core.keys import SigningKey
+from orchestrator.model.bundle import Withheld, WithheldFile
+from orchestrator.model.plan import Plan
+from orchestrator.model.verification import Standing
 from orchestrator.pipeline.seal import Signer
 from tests.evidence.conftest import NOW
+from tests.evidence.tamper import Files
 from tests.played_live import record_live_run
 from tests.recorded import seal
 
@@ -100,9 +106,52 @@ def test_the_approval_is_shown_as_signed_by_its_approvers_and_not_by_the_seals_k
     found = examine(FolderView(live.folder), Trust(now=NOW, keyid=key.public.keyid), name="live")
     assert found.opened is not None
     assert found.dossier is not None
-    approval, plan = custody(found.opened, found.dossier)[:2]
+    approval, plan = custody(found.opened, found.dossier, found.answer)[:2]
     operator = live.case.home.key().public.keyid
     assert approval.signer == f"by the ledger: {operator[:16]}"
     assert approval.sha256 == sha256_hex((live.folder / layout.APPROVAL).read_bytes())
     assert f"--approver {operator}" in approval.command
     assert plan.signer == key.public.keyid[:16]
+
+
+def without_a_key(eight) -> Files:
+    """A public copy that leaves one answer key out."""
+    plan = Plan.model_validate_json(eight.files[layout.PLAN])
+    sha256 = plan.tasks[0].digests.key_sha256
+    gone = next(name for name in eight.files if name.endswith(f"/{sha256}.gz"))
+    told = WithheldFile(path=gone, sha256=sha256_hex(eight.files[gone]))
+    left = {name: data for name, data in eight.files.items() if name != gone}
+    return {**left, layout.WITHHELD: Withheld(files=(told,)).canonical()}
+
+
+def test_a_copy_with_withheld_files_has_a_page_that_says_so_and_commands_that_accept_it(eight):
+    trust = replace(eight.trust, allow_withheld=True)
+    found = examine(MemoryView(without_a_key(eight)), trust, name="copy")
+    assert found.answer.standing == "authentic_in_part"
+    page = render_page(found.answer, found.opened, found.dossier)
+    assert "Authentic in part" in page
+    assert f"memtrial verify copy --keyid {eight.keyid} --allow-withheld" in page
+    assert command_of("plan", found.answer).endswith("--allow-withheld")
+
+
+@pytest.mark.parametrize("standing", get_args(Standing))
+def test_every_standing_has_its_words(examined, standing):
+    page = render_page(examined.answer.model_copy(update={"standing": standing}), None, None)
+    assert standing.replace("_", " ") in page.lower().replace("-", " ")
+
+
+def test_the_chain_says_of_the_report_what_its_check_found(examined):
+    assert examined.opened is not None
+    assert examined.dossier is not None
+    told = "every figure rebuilt; the words are those of another"
+    checks = tuple(
+        check.model_copy(update={"status": "partly", "detail": told})
+        if check.name == "report"
+        else check
+        for check in examined.answer.checks
+    )
+    answer = examined.answer.model_copy(update={"checks": checks})
+    (report,) = [
+        link for link in custody(examined.opened, examined.dossier, answer) if link.what == "report"
+    ]
+    assert report.said == f"partly, 2 checked: {told}"
