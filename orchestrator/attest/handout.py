@@ -52,6 +52,7 @@ OpenSSL accepts weak keys that memtrial refuses; that is why the key id must com
 
 - {records} records with root `{root}`. A ledger that was cut and signed anew is only seen by those who kept an earlier checkpoint: `memtrial verify . --checkpoint FILE`.
 - The times are those of the machine's own clock.
+- Raw test reports, and how containers ended, are the word of the machine that ran the trials: every figure is recomputed from them, and `memtrial verify` counts what else hangs on that word alone.
 - Sigstore bundles, where there are any, repeat the statements for other tools. Under a project-owned instance they add no independent witness: the same people hold all keys.
 - Root on the machine that ran the trials could have recorded anything before it was signed.
 

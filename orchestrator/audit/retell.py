@@ -1,10 +1,14 @@
 """What a bundle says in words and tables, made again: report, records, proofs, VERIFY.md and verify.sh.
 
-Figures must follow from the record under every program. Words are the sealing program's: another one compares
-the figures alone and says so.
+Figures must follow from the record under every program, in words as in tables, and what a run does not show
+must stand there as this program says it. All other words are the sealing program's: another one says so.
 """
 
 from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator
 
 from orchestrator.attest import layout
 from orchestrator.attest.program import program_sha256
@@ -19,6 +23,9 @@ from orchestrator.model.report import RunReport
 from orchestrator.pipeline.dossier import Composition, Dossier
 from orchestrator.report.build import report_of
 from orchestrator.report.terminal import render_report
+
+_FIGURE = re.compile(r"(?<![\w.])\d+(?:[.,]\d+)*")
+_DIGEST = re.compile(rb"[0-9a-fA-F]{16,}")
 
 
 def check_report(opened: Opened, dossier: Dossier, accounts: Accounts | None) -> Found:
@@ -37,16 +44,67 @@ def check_report(opened: Opened, dossier: Dossier, accounts: Accounts | None) ->
     if not others:
         return Found(len(rebuilt), "rebuilt to the byte")
     made_by = _other_program(opened)
-    if made_by and _figures(opened.files.read(layout.REPORT)) == _figures(rebuilt[layout.REPORT]):
+    if made_by:
+        _check_told(opened, report)
         return Found(
-            1,
-            f"every figure rebuilt; the words of {', '.join(others)} are those of {made_by}",
+            len(rebuilt) - len(others),
+            f"every figure in {' and '.join(others)} follows, and every limitation stands there; all other words of theirs are those of {made_by}, by digest alone",
             whole=False,
         )
-    raise Negative(
+    raise _report_differs(
+        others[0],
+        f"the bytes that the record gives, SHA-256 {sha256_hex(rebuilt[others[0]])[:16]}",
+        "it was made by this very program",
+    )
+
+
+def _check_told(opened: Opened, report: RunReport) -> None:
+    """Compares a report that another program worded with the one that the record gives, but for its words.
+
+    Raises:
+        Negative: a figure that does not follow, or a limitation that is not told.
+    """
+    hint = f"the report does not follow from the record; it was made by {_other_program(opened)}"
+    said = RunReport.parse(opened.files.read(layout.REPORT), where=layout.REPORT)
+    if _wordless(said) != _wordless(report):
+        raise _report_differs(layout.REPORT, "the figures that the record gives", hint)
+    missing = [text for text in report.limitations if text not in said.limitations]
+    if missing:
+        raise _report_differs(layout.REPORT, f"the limitation {missing[0]!r}", hint)
+    text = opened.files.read(layout.REPORT_TEXT).decode("utf-8", "replace")
+    known = Counter(figures(render_report(report)))
+    for place, words, ours in _worded(said, report):
+        if Counter(figures(words)) - (known if ours is None else Counter(figures(ours))):
+            raise _report_differs(place, "no figure in words that the record does not give", hint)
+    if _lines(text) != _lines(render_report(said)):
+        raise _report_differs(layout.REPORT_TEXT, "the figures of report.json in its lines", hint)
+
+
+def _worded(said: RunReport, report: RunReport) -> Iterator[tuple[str, str, str | None]]:
+    """Yields where words stand, what they say, and what this program says there; None where it says nothing."""
+    for trial, ours in zip(said.trials, report.trials, strict=True):
+        yield f"why of {trial.trial}", trial.why, ours.why
+    for block, own in zip(said.inadmissible_blocks, report.inadmissible_blocks, strict=True):
+        for text, because in zip(block.because, own.because, strict=True):
+            yield f"reasons of {block.task_id}", text, because
+    for text in said.limitations:
+        yield "limitations", text, text if text in report.limitations else None
+
+
+def figures(text: str) -> tuple[str, ...]:
+    """Returns the numbers of a text, in order; digits within a word are none."""
+    return tuple(_FIGURE.findall(text))
+
+
+def _lines(text: str) -> Counter[tuple[str, ...]]:
+    return Counter(found for line in text.splitlines() if (found := figures(line)))
+
+
+def _report_differs(name: str, expected: str, hint: str) -> Negative:
+    return Negative(
         "report-differs",
-        f"{others[0]}: expected the bytes that the record gives, SHA-256 {sha256_hex(rebuilt[others[0]])[:16]}, found others",
-        hint=f"the report does not follow from the record; it was made by {made_by or 'this very program'}",
+        f"{name}: expected {expected}, found others",
+        hint=hint,
     )
 
 
@@ -57,16 +115,20 @@ def _other_program(opened: Opened) -> str | None:
     return f"memtrial {opened.card.memtrial_version} with source {opened.card.program_sha256[:16]}"
 
 
-def _figures(data: bytes) -> bytes:
+def _wordless(report: RunReport) -> RunReport:
     """Returns a report without the sentences that a program chooses."""
-    report = RunReport.parse(data, where=layout.REPORT)
     trials = tuple(trial.model_copy(update={"why": ""}) for trial in report.trials)
     blocks = tuple(
         block.model_copy(update={"because": ("",) * len(block.because)})
         for block in report.inadmissible_blocks
     )
     wordless = {"trials": trials, "inadmissible_blocks": blocks, "limitations": ()}
-    return report.model_copy(update=wordless).canonical()
+    return report.model_copy(update=wordless)
+
+
+def _names_as(opened: Opened, name: str, data: bytes) -> bool:
+    """Whether a handout names no key, root or digest but those that ours names."""
+    return not set(_DIGEST.findall(opened.files.read(name))) - set(_DIGEST.findall(data))
 
 
 def check_handouts(opened: Opened, composed: Composition) -> Found:
@@ -76,7 +138,7 @@ def check_handouts(opened: Opened, composed: Composition) -> Found:
     for name, data in composed.plain.items():
         if opened.files.read(name) == data:
             continue
-        if made_by and name in (layout.GUIDE, layout.SCRIPT):
+        if made_by and name in (layout.GUIDE, layout.SCRIPT) and _names_as(opened, name, data):
             worded.append(name)
             continue
         raise IntegrityError(

@@ -62,6 +62,78 @@ def test_a_report_may_differ_in_words_alone_and_only_by_another_program(
         assert program[:16] in f"{report.detail} {report.hint}"
 
 
+OTHER = "f" * 64
+
+
+def by_another_program(copy, tiny, monkeypatch, change_report=None, change_text=None):
+    """Seals as another program would that words the report otherwise; returns the check of the report."""
+    if change_text is not None:
+        path = copy / layout.REPORT_TEXT
+        before = path.read_text()
+        path.write_text(change_text(before))
+        assert path.read_text() != before
+    with monkeypatch.context() as patch:
+        patch.setattr("orchestrator.pipeline.seal.program_sha256", lambda: OTHER)
+        told_otherwise(copy, tiny, change_report or (lambda _: None))
+    answer = verify_bundle(FolderView(copy), tiny.trust, name="b")
+    return next(check for check in answer.checks if check.name == "report")
+
+
+def silent(report) -> None:
+    del report["limitations"][0]
+
+
+def boasting(report) -> None:
+    report["limitations"].append("of 977 tasks")
+
+
+def explained(report) -> None:
+    report["trials"][0]["why"] = "977 of 977 tests pass"
+
+
+@pytest.mark.parametrize("change", [silent, boasting, explained])
+def test_no_program_may_leave_out_a_limitation_or_word_a_figure_of_its_own(
+    copy, tiny, monkeypatch, change
+):
+    report = by_another_program(copy, tiny, monkeypatch, change)
+    assert (report.status, report.reference) == ("failed", "report-differs")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda text: text.replace("1/1", "9/9"),
+        lambda text: text + "Of 977 trials all were resolved.\n",
+        lambda text: "\n".join(line for line in text.splitlines() if "1/1" not in line),
+        lambda _: "All is well.\n",
+    ],
+    ids=["another figure", "one more", "a row left out", "none"],
+)
+def test_no_program_may_tell_other_figures_in_the_report_in_words(copy, tiny, monkeypatch, change):
+    report = by_another_program(copy, tiny, monkeypatch, change_text=change)
+    assert (report.status, report.reference) == ("failed", "report-differs")
+
+
+def test_words_of_another_program_are_told_with_what_was_rebuilt_beside_them(
+    copy, tiny, monkeypatch
+):
+    report = by_another_program(
+        copy, tiny, monkeypatch, change_text=lambda text: text.replace("does not show", "hides")
+    )
+    assert (report.status, report.count) == ("partly", 1)
+    assert "every figure in report.txt follows" in report.detail
+    assert "report.json" not in report.detail
+
+
+def test_a_guide_of_another_program_names_no_other_key(copy, tiny, monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr("orchestrator.pipeline.seal.program_sha256", lambda: OTHER)
+        patch.setattr("orchestrator.attest.handout._GUIDE", f"Verify it with {'0' * 64}.\n")
+        seal(copy, Signer(tiny.key, "operator"))
+    answer = verify_bundle(FolderView(copy), tiny.trust, name="b")
+    assert [check.reference for check in answer.failed] == ["handout-differs"]
+
+
 def test_a_guide_of_another_program_is_told_and_a_record_card_is_not_excused(
     copy, tiny, monkeypatch
 ):
