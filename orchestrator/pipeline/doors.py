@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from orchestrator.memory.none import EmptyAdapter
+from orchestrator.model.gateway import LivePin
 from orchestrator.model.memory import Remembered
 from orchestrator.model.record import Stage
 from orchestrator.model.toolcalls import TOOL_LOG
@@ -33,9 +34,15 @@ def agent_access(bench: Bench) -> GatewayAccess | None:
 
 
 def memory_access(bench: Bench) -> GatewayAccess | None:
-    """Returns how the memory system reaches a model; None where it has no gateway or no leave."""
+    """Returns how the memory system reaches a model; None where it has no gateway or no leave.
+
+    A scripted model plays the agent of a task and has nothing to say to a memory system: to offer it would only
+    break whoever believes the offer.
+    """
     model = bench.plan.agent(bench.trial.agent).model
     if bench.gateway_place is None or model is None or not bench.gateway_place.allows("memory"):
+        return None
+    if not isinstance(bench.plan.gateway, LivePin):
         return None
     return GatewayAccess(
         base_url="http://gateway",

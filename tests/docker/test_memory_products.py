@@ -7,12 +7,16 @@ import json
 import pytest
 
 from orchestrator.core.places import fixtures_root
+from orchestrator.gateway.process import GatewayProcess
 from orchestrator.memory.life import Limits
 from orchestrator.model.condition import Condition
+from orchestrator.model.gateway import GatewaySetup
+from orchestrator.model.script import Scenario, Script, ScriptedCall, ScriptedTurn
 from orchestrator.model.task import Episode, History
 from orchestrator.pipeline.boxes import Boxes
 from orchestrator.pipeline.memory import adapter_of
-from orchestrator.protocols import MemoryAdapter, OpenBox
+from orchestrator.pipeline.traffic import SCRIPTED_CAPS, SCRIPTED_MODEL, load_prices
+from orchestrator.protocols import GatewayAccess, MemoryAdapter, OpenBox, TrialPlace
 from orchestrator.sandbox.adapter import DockerSandbox, EngineClient
 from orchestrator.sources.loader import load_conditions
 from orchestrator.testing import histories
@@ -106,3 +110,48 @@ def test_what_a_product_cannot_do_and_tried_is_told_with_what_it_found(start, na
     told = remembered.context.degraded
     assert set(described["degraded"]) <= set(told)
     assert [line for line in told if "denied" in line] == []
+
+
+KEPT = "Labels of a return stay verbatim, never trimmed."
+SAYS = {
+    "mem0_user_scope": ScriptedTurn(text=json.dumps({"memory": [{"id": "0", "text": KEPT}]})),
+    "langmem_e2e": ScriptedTurn(
+        calls=(ScriptedCall(name="Memory", arguments=json.dumps({"content": KEPT})),)
+    ),
+}
+
+
+@pytest.mark.parametrize("name", sorted(SAYS))
+def test_a_product_asks_the_model_behind_the_gateway_as_memory_and_keeps_what_it_says(
+    start, tmp_path, name
+):
+    script = Script(scenarios=(Scenario(name="memory", role="memory", turns=(SAYS[name],)),))
+    setup = GatewaySetup(
+        folder=str(tmp_path / "gateway"),
+        sockets=str(tmp_path / "s"),
+        prices=load_prices(fixtures_root()),
+        caps=SCRIPTED_CAPS,
+        script=script,
+    )
+    kept: dict[str, bytes] = {}
+    condition, trial = arm(name), TrialPlace("t/memory/e1", "t", name, 1, ("agent", "memory"))
+    with GatewayProcess(setup) as process:
+        place = process.open_trial(trial)
+        remembered = life_of(
+            adapter_of(condition, None, COUNTER, start)(),
+            condition,
+            HISTORY,
+            limits=WIDE,
+            kept=kept,
+            gateway=GatewayAccess("http://gateway", place.token("memory"), SCRIPTED_MODEL),
+            socket=place.folder,
+        )
+        (traffic,) = process.close_trial(trial.trial).roles
+    assert remembered.failure is None, remembered.failure
+    assert {memory["text"] for memory in json.loads(kept["dump"])["memories"]} == {KEPT}
+    assert traffic.role == "memory"
+    assert traffic.calls >= len(HISTORY.episodes)
+    assert remembered.context is not None
+    told = remembered.context.degraded
+    assert any("not an embedding" in line for line in told)
+    assert not any("not a model" in line for line in told)

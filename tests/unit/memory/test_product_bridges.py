@@ -98,7 +98,7 @@ def test_answers_name_the_stored_text_and_the_degraded_modes(room):
     texts = {m["memory_id"]: m["text"] for m in parrot.dump({})["memories"]}
     assert len(ranked.items) == 2
     assert all(texts[item.memory_id] == item.text for item in ranked.items)
-    assert ranked.degraded == ("repeats", *room.bridge.STAND_IN)
+    assert ranked.degraded == ("repeats", room.bridge.NO_MODEL, room.bridge.NO_EMBEDDING)
 
 
 def test_nothing_is_told_before_the_queue_is_drained(room):
