@@ -6,6 +6,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+from orchestrator.model.exchange import Role
 from orchestrator.pipeline.doors import agent_access, memory_access
 from orchestrator.protocols import GatewayPlace
 from tests.live import live_plan
@@ -13,7 +14,7 @@ from tests.played_chat import CHAT
 from tests.recorded import make_plan
 
 
-def bench(plan: Any, *roles: str) -> Any:
+def bench(plan: Any, *roles: Role) -> Any:
     place = GatewayPlace(Path("sockets"), tuple((role, f"token of {role}") for role in roles))
     return SimpleNamespace(plan=plan, trial=plan.trials[0], gateway_place=place, workspace=None)
 
