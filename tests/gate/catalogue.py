@@ -55,6 +55,7 @@ def catalogue() -> dict[str, Attack]:
         attacks_fields,
         attacks_host,
         attacks_machine,
+        attacks_more,
         attacks_root,
     )
 
@@ -65,6 +66,7 @@ def catalogue() -> dict[str, Attack]:
         *attacks_fields.ATTACKS,
         *attacks_machine.ATTACKS,
         *attacks_costly.ATTACKS,
+        *attacks_more.ATTACKS,
     ]
     named = {f"{number:03d}-{a.name}_refused": a for number, a in enumerate(listed, start=1)}
     if len({a.name for a in listed}) != len(listed):

@@ -121,6 +121,12 @@ def _access_list(permissions: int, mask: int) -> bytes:
     return struct.pack("<I", 2) + b"".join(struct.pack("<HHI", *entry) for entry in entries)
 
 
+def test_a_device_is_no_file():
+    with pytest.raises(ApprovalRefused) as refused:
+        read_trusted(Path("/dev/null"), owner_uid=ME, max_bytes=10)
+    assert refused.value.reference == "file-not-regular"
+
+
 @pytest.mark.parametrize("mask", [6, 4], ids=["open", "hidden by the mask"])
 def test_an_access_list_is_refused_also_where_the_mode_looks_clean(file, mask):
     os.setxattr(file, "system.posix_acl_access", _access_list(6, mask))

@@ -1,0 +1,155 @@
+"""Attacks of kinds that the cases before did not show in this form: files, refs, history, what was withdrawn."""
+
+from __future__ import annotations
+
+import os
+import socket
+import struct
+import subprocess
+import sys
+from pathlib import Path
+
+from orchestrator.core.canonical import sha256_hex
+from orchestrator.model.gate import GateConfig
+from orchestrator.trust.ceremony import withdraw_approval
+from orchestrator.trust.gate.before import BOOTSTRAP, CONFIG, TUF_FOLDER
+from tests.gate.attacks_host import WRITABLE, linked, replaced_by
+from tests.gate.catalogue import Attack, after
+from tests.gate.world import ID, World
+from tests.unit.trust.hostile_git import commit, foreign_commit, forge_commit_graph, git
+from tests.unit.trust.support import CURATORS
+
+FIRST = f"{TUF_FOLDER}/metadata/1.root.json"
+PROGRAM = "another program would hold the provider's keys"
+
+
+def listening(path: Path) -> None:
+    """Leaves a socket at a path, bound by its folder for the kernel bounds such paths."""
+    folder = os.open(path.parent, os.O_PATH)
+    with socket.socket(socket.AF_UNIX) as made:
+        made.bind(f"/proc/self/fd/{folder}/{path.name}")
+    os.close(folder)
+
+
+def capable(path: Path) -> None:
+    """Gives a file a capability; one who is not root does it in a user namespace of their own."""
+    value = struct.pack("<IIIII", 0x02000000, 1 << 21, 0, 0, 0).hex()
+    program = (
+        f"import os; os.setxattr({str(path)!r}, 'security.capability', bytes.fromhex({value!r}))"
+    )
+    outside = [] if os.geteuid() == 0 else ["unshare", "-Ur"]
+    subprocess.run([*outside, sys.executable, "-c", program], check=True)
+
+
+def approval_hard_linked(world: World) -> None:
+    (path,) = (world.repo / TUF_FOLDER / "targets" / "approvals").iterdir()
+    os.link(path, world.folder / "the-other-name")
+
+
+def tag_named_main(world: World) -> None:
+    git(world.repo, "tag", "main")
+    (world.repo / ".git/HEAD").write_text("ref: refs/tags/main\n")
+
+
+def gitlink(world: World) -> None:
+    place = f"160000,{world.head},{TUF_FOLDER}/sub"
+    git(world.repo, "update-index", "--add", "--cacheinfo", place)
+    git(world.repo, "commit", "-q", "-m", "a submodule")
+    git(world.repo, "update-ref", "refs/remotes/origin/main", "HEAD")
+
+
+def approved_by_graph(world: World) -> None:
+    """HEAD does not come from the approved commit, and a forged graph tells git that it does."""
+    tree, made = git(world.repo, "rev-parse", "HEAD^{tree}"), [foreign_commit(world.repo)]
+    for number in range(2):
+        made.append(git(world.repo, "commit-tree", tree, "-p", made[-1], "-m", f"other {number}"))
+    for name in ("refs/heads/main", "refs/remotes/origin/main"):
+        git(world.repo, "update-ref", name, made[-1])
+    forge_commit_graph(world.repo, made[1], world.first)
+    # Fails unless git is fooled.
+    git(world.repo, "merge-base", "--is-ancestor", world.first, "HEAD")
+
+
+def twice_in_first_root(world: World) -> None:
+    """The pinned first root has a key twice, and its pin is that of these very bytes."""
+    data = (world.system / BOOTSTRAP).read_bytes()
+    data = data.replace(b'"version":', b'"version": 1, "version":', 1)
+    (world.system / BOOTSTRAP).write_bytes(data)
+    (world.repo / FIRST).write_bytes(data)
+    config = GateConfig.parse_canonical((world.system / CONFIG).read_bytes(), where=CONFIG)
+    pinned = config.model_copy(update={"root_sha256": sha256_hex(data)})
+    (world.system / CONFIG).write_bytes(pinned.canonical())
+    commit(world.repo, {})
+
+
+def withdrawn(world: World) -> None:
+    withdraw_approval(
+        world.repo / "approvals",
+        ID,
+        CURATORS[0],
+        reason="a mistake",
+        now_s=world.ingredients.now_s,
+    )
+    commit(world.repo, {})
+
+
+ATTACKS: tuple[Attack, ...] = (
+    after(
+        "first-root-linked",
+        0,
+        "link-on-the-way",
+        WRITABLE,
+        lambda w: linked(w.system / BOOTSTRAP),
+    ),
+    after(
+        "first-root-is-a-socket",
+        0,
+        "file-not-opened",
+        "no such thing is a document",
+        lambda w: replaced_by(w.system / BOOTSTRAP, listening),
+    ),
+    after(
+        "first-root-with-capability",
+        0,
+        "file-has-capability",
+        "nothing installs it so",
+        lambda w: capable(w.system / BOOTSTRAP),
+    ),
+    after("approval-hard-linked", 4, "file-has-other-names", WRITABLE, approval_hard_linked),
+    after(
+        "supervisor-with-capability",
+        12,
+        "file-has-capability",
+        PROGRAM,
+        lambda w: capable(w.prefix / "interpreter"),
+    ),
+    after(
+        "head-at-a-tag-named-main",
+        2,
+        "head-not-on-branch",
+        "the approval speaks of the default branch",
+        tag_named_main,
+    ),
+    after("tracked-gitlink", 3, "tracked-file-not-plain", "it reads from elsewhere", gitlink),
+    after(
+        "commit-in-a-forged-graph",
+        9,
+        "commit-not-in-history",
+        "git believes its graph, and nobody else does",
+        approved_by_graph,
+    ),
+    after(
+        "first-root-with-duplicate-key",
+        5,
+        "json-duplicate-key",
+        "the client keeps the last of two",
+        twice_in_first_root,
+    ),
+    after(
+        "approval-withdrawn",
+        7,
+        "approval-not-listed",
+        "whoever withdrew it means it",
+        withdrawn,
+    ),
+)

@@ -1,0 +1,45 @@
+"""Promise: each of the sixty kinds of hostile input has a case directory, or a test where no directory can hold it."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+from tests.gate.build_cases import CASES
+from tests.gate.catalogue import catalogue
+from tests.gate.kinds import KINDS
+
+ROOT = Path(__file__).resolve().parents[2]
+NAMES = frozenset(attack.name for attack in catalogue().values())
+DIRECTORIES = frozenset(
+    path.name.split("-", 1)[1].removesuffix("_refused") for path in CASES.iterdir()
+)
+
+
+def shown(pattern: str) -> set[str]:
+    if pattern.endswith("*"):
+        return {name for name in DIRECTORIES if name.startswith(pattern[:-1])}
+    return {pattern} & DIRECTORIES
+
+
+def test_there_are_sixty_kinds():
+    assert list(KINDS) == list(range(1, 61))
+
+
+@pytest.mark.parametrize("number", KINDS)
+def test_a_kind_is_shown(number):
+    kind = KINDS[number]
+    assert kind.cases or kind.tests
+    for pattern in kind.cases:
+        assert shown(pattern), f"{kind.what}: no case directory {pattern}"
+    for named in kind.tests:
+        path, _, function = named.partition("::")
+        tree = ast.parse((ROOT / path).read_text(encoding="utf-8"))
+        assert function in {n.name for n in tree.body if isinstance(n, ast.FunctionDef)}, named
+
+
+def test_all_encodings_of_small_order_are_shown_for_owners_and_approvers():
+    for pattern in KINDS[38].cases:
+        assert len(shown(pattern)) == 14
