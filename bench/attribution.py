@@ -73,7 +73,7 @@ def in_containers(tasks: tuple[str, ...], folder: Path, workers: int) -> RunRepo
         run.execute(
             sabotage.benches(plan, sandbox, guards.of),
             workers=workers,
-            progress=lambda end: print(f"  {end.trial}", flush=True),
+            progress=lambda end: print(f"  {end.trial.key}", flush=True),
         )
     finally:
         run.close()
