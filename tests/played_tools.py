@@ -39,10 +39,12 @@ Does = Literal["as told", "all", "nothing"]
 
 @dataclass(frozen=True, slots=True)
 class Client:
-    """How the agent's client treats the server: what it states of it, and whether it lets its tools go."""
+    """How the agent's client treats the server: what it states of it, and what it does with its tools."""
 
     status: str = "connected"
     drops: bool = False
+    asks: bool = True
+    hands_on: bool = True
 
 
 SOUND = Client()
@@ -132,11 +134,14 @@ class ToolWorkspace(PlayedWorkspace):
 
     def _result(self, call: dict[str, Any], server: ToolServer | None) -> dict[str, Any]:
         text = "exit 0"
-        if server is not None and call["name"].startswith(_SERVED):
+        if call["name"].startswith(_SERVED) and not self._client.asks:
+            text = "denied"
+        elif server is not None and call["name"].startswith(_SERVED):
             name = call["name"].removeprefix(_SERVED)
             answer = server.ask("tools/call", name=name, arguments=call["input"])
             text = answer["content"][0]["text"]
             self._heard.append(text)
+            text = text if self._client.hands_on else "(done)"
         elif MARK in call["input"]["command"]:
             command = call["input"]["command"]
             self._patch = command.split(f"<<'{MARK}'\n", 1)[1].rpartition(MARK)[0]

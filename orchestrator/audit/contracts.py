@@ -21,7 +21,7 @@ from orchestrator.model.record import Stage
 from orchestrator.model.task import History, Key
 from orchestrator.pipeline.dossier import Dossier, load_key, stage_document
 from orchestrator.pipeline.memory_audits import artifact_of, audits_of, recorded_trace
-from orchestrator.pipeline.tracing import is_traced, trace_trial
+from orchestrator.pipeline.tracing import asked_of, is_traced, trace_trial
 
 
 def check_memory(opened: Opened, dossier: Dossier) -> Found:
@@ -44,21 +44,41 @@ def check_memory(opened: Opened, dossier: Dossier) -> Found:
         )
     statuses: Counter[str] = Counter()
     tasks = _Tasks(opened, dossier)
-    withheld = 0
+    looked = withheld = 0
     for trial in dossier.plan.trials:
-        if trial.seq not in made:
+        if not _is_followed(dossier, trial):
             continue
+        looked += 1
         try:
-            statuses[_verified(opened, dossier, trial, made[trial.seq])] += 1
+            audited = trial.seq in made
+            status = (
+                _verified(opened, dossier, trial, made[trial.seq])
+                if audited
+                else _status(opened, dossier, trial)
+            )
             _retraced(opened, dossier, trial, tasks)
         except BlobWithheld:
             withheld += 1
+            continue
+        statuses[status] += 1
     told = ", ".join(
         f"{count} {name.replace('_', ' ')}" for name, count in sorted(statuses.items())
     )
     left_out = f"{withheld} withheld" if withheld else ""
     detail = "; ".join(part for part in (told, left_out) if part) or "no arm has memory"
-    return Found(len(made) - withheld, detail, whole=not withheld)
+    return Found(looked - withheld, detail, whole=not withheld)
+
+
+def _is_followed(dossier: Dossier, trial: Trial) -> bool:
+    """Whether a trial has a trace: it was graded, in an arm with memory."""
+    graded = dossier.run.trial(trial.key).graded is not None
+    return graded and is_traced(dossier.plan.condition(trial.condition_id))
+
+
+def _status(opened: Opened, dossier: Dossier, trial: Trial) -> str:
+    """Returns how the contract was kept in a trial without an audit, whose agent asked tools."""
+    trace = recorded_trace(_attempt(dossier, trial), opened.files)
+    return "not_applicable" if trace is None else trace.status
 
 
 def _attempt(dossier: Dossier, trial: Trial) -> AttemptRecord:
@@ -119,8 +139,8 @@ def _retraced(opened: Opened, dossier: Dossier, trial: Trial, tasks: _Tasks) -> 
     attempt = _attempt(dossier, trial)
     condition = dossier.plan.condition(trial.condition_id)
 
-    def read(name: str) -> bytes | None:
-        sha256 = artifact_of(attempt, Stage.REMEMBER, name)
+    def read(name: str, stage: Stage = Stage.REMEMBER) -> bytes | None:
+        sha256 = artifact_of(attempt, stage, name)
         return opened.files.get(sha256) if sha256 else None
 
     history, key = tasks.of(trial.task_id)
@@ -134,6 +154,7 @@ def _retraced(opened: Opened, dossier: Dossier, trial: Trial, tasks: _Tasks) -> 
         injection=stage_document(opened.files, attempt, Stage.INJECT, Injection),
         diff=_bytes(opened, attempt, Stage.HARVEST, "diff"),
         output=_bytes(opened, attempt, Stage.ACT, "output"),
+        asked=asked_of(lambda name: read(name, Stage.ACT)),
     )
     if again != recorded_trace(attempt, opened.files) or not is_traced(condition):
         raise Negative(

@@ -26,7 +26,7 @@ from orchestrator.memory.compile import shown_text
 from orchestrator.model.exchange import Exchange
 from orchestrator.model.memory import Injection
 from orchestrator.model.plan import Trial
-from orchestrator.model.proof import InjectionProof
+from orchestrator.model.proof import PROOF, InjectionProof
 from orchestrator.model.record import Stage
 from orchestrator.model.task import Brief
 from orchestrator.model.toolcalls import TOOL_LOG, ToolLog
@@ -34,7 +34,6 @@ from orchestrator.pipeline.breaches import require_model
 from orchestrator.pipeline.dossier import Dossier, stage_document
 from orchestrator.pipeline.memory_audits import artifact_of
 
-PROOF = "injection-proof"
 OWN_WORD = (
     *("steering", "more_steering", "files", "more_files"),
     *("noted_files", "more_noted_files"),

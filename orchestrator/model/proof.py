@@ -30,6 +30,9 @@ ProofResult = Literal[
 ]
 Blame = Literal["arm", "agent", "harness"]
 
+PROOF = "injection-proof"
+"""The name of a proof among the artifacts of an attempt."""
+
 MAX_LISTS = 16
 MAX_NAMES = 200
 MAX_CALLS_TOLD = 2_000

@@ -11,7 +11,7 @@ from typing import Literal
 from pydantic import Field
 
 from orchestrator.model.base import Closed, Document, Sha256, Slug, Text
-from orchestrator.model.lifecycle import ContractFailure, Said
+from orchestrator.model.lifecycle import ContractFailure, DroppedItem, Said
 from orchestrator.model.memory import Injection
 
 TOOL_LOG = "tool-log"
@@ -34,14 +34,14 @@ class ServedTool(Closed):
 class ServedCall(Closed):
     """One call that was answered. `arguments` is its JSON text; `text` is what the agent was answered.
 
-    `item_ids` are the memories in the answer, `left_out` those that were ranked for it and are not in it.
+    `item_ids` are the memories in the answer, `left_out` those that were ranked for it and are not in it, and why.
     """
 
     seq: int = Field(ge=0)
     tool: Text
     arguments: str
     item_ids: tuple[Slug, ...]
-    left_out: tuple[Slug, ...] = ()
+    left_out: tuple[DroppedItem, ...] = ()
     text: str
 
 

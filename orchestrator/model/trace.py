@@ -75,6 +75,18 @@ class StaleSeen(Closed):
     followed: bool
 
 
+class ToolsAsked(Closed):
+    """How an agent used the tools that its memory was given as.
+
+    `questions` were answered; of the answers `heard` came before the model. `by_prompt` are the facts that the
+    task's own prompt, asked as it is, would have found.
+    """
+
+    questions: int = Field(ge=0)
+    heard: int = Field(ge=0)
+    by_prompt: tuple[Slug, ...]
+
+
 class FactTrace(Closed):
     """One fact on its way. Lists hold the ids of what carries it at each stage, in the stage's own order.
 
@@ -100,7 +112,9 @@ class MemoryTrace(Document):
     """The facts of one trial, and how crowded the ranking was. `clusters` counts distinct items of it.
 
     `extracts` says whether the system proposes candidates at all; one that keeps raw events does not. `stages`
-    are those that the registry names for the arm; none stands for all.
+    are those that the registry names for the arm; none stands for all. `asked` is given exactly for an arm whose
+    agent asks tools: what is ranked, included and dropped is then that of all answers, and delivered is what stood
+    in those that came before the model.
     """
 
     trial: Text
@@ -119,6 +133,7 @@ class MemoryTrace(Document):
     stale_followed: tuple[Slug, ...]
     cited: tuple[Slug, ...]
     failure: ContractFailure | None = None
+    asked: ToolsAsked | None = None
 
     @model_validator(mode="after")
     def _the_close_delivers_nothing(self) -> Self:

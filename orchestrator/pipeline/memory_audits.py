@@ -15,7 +15,7 @@ from orchestrator.model.record import Stage
 from orchestrator.model.trace import TRACE, MemoryTrace
 from orchestrator.model.verdict import Verdict
 from orchestrator.pipeline.dossier import Dossier, stage_document
-from orchestrator.pipeline.tracing import is_traced
+from orchestrator.pipeline.tracing import is_audited
 from orchestrator.scoring.contract import Audited, audit_of
 
 
@@ -35,7 +35,7 @@ def recorded_trace(attempt: AttemptRecord, blobs: BlobReader) -> MemoryTrace | N
 
 
 def audits_of(dossier: Dossier, blobs: BlobReader) -> dict[int, AnyAudit | None]:
-    """Composes the audit of every graded trial of an arm with memory, by the trial's place in the plan.
+    """Composes the audit of every graded trial of an arm that puts memory before its agent, by the trial's place in the plan.
 
     An audit that needs a withheld blob is None, and so is one whose trace is not recorded: which arms have
     memory is for the plan to say.
@@ -43,8 +43,7 @@ def audits_of(dossier: Dossier, blobs: BlobReader) -> dict[int, AnyAudit | None]
     audits: dict[int, AnyAudit | None] = {}
     for trial in dossier.plan.trials:
         attempt = dossier.run.trial(trial.key).graded
-        traced = is_traced(dossier.plan.condition(trial.condition_id))
-        if attempt is None or not traced:
+        if attempt is None or not is_audited(dossier.plan.condition(trial.condition_id)):
             continue
         try:
             audits[trial.seq] = _audit(dossier, trial, attempt, blobs)

@@ -21,10 +21,13 @@ from orchestrator.model.lifecycle import (
     StoreDump,
 )
 from orchestrator.model.memory import Injection, Remembered
+from orchestrator.model.proof import PROOF, InjectionProof
 from orchestrator.model.record import Stage
 from orchestrator.model.task import History, Key
+from orchestrator.model.toolcalls import TOOL_LOG, ToolLog
 from orchestrator.model.trace import TRACE, MemoryTrace
 from orchestrator.pipeline.journal import Journal
+from orchestrator.scoring.given import Asked
 from orchestrator.scoring.trace import Seen, Stages, trace_of
 
 D = TypeVar("D", bound=Document)
@@ -32,8 +35,27 @@ Read = Callable[[str], bytes | None]
 
 
 def is_traced(condition: Condition) -> bool:
-    """Whether the trials of an arm have a trace: all but those without memory, or whose agent asks tools for it."""
-    return condition.adapter != "none" and not condition.gives_tools
+    """Whether the trials of an arm have a trace: all but those without memory."""
+    return condition.adapter != "none"
+
+
+def is_audited(condition: Condition) -> bool:
+    """Whether the trials of an arm have a memory audit, which is of the one context that memory put before an agent."""
+    return is_traced(condition) and not condition.gives_tools
+
+
+def asked_of(read: Read) -> Asked | None:
+    """Reads what an agent asked tools, and which answers came before its model; None where it had no tools.
+
+    Args:
+        read: gives an artifact of stage `act` by name.
+    """
+    log, proof = read(TOOL_LOG), read(PROOF)
+    if log is None or proof is None:
+        return None
+    seen = InjectionProof.parse_canonical(proof, where=PROOF).answers
+    heard = frozenset(answer.seq for answer in seen if answer.ordinal is not None)
+    return Asked(ToolLog.parse_canonical(log, where=TOOL_LOG), heard)
 
 
 def keep_trace(
@@ -57,6 +79,7 @@ def keep_trace(
         injection=injection,
         diff=journal.found(Stage.HARVEST, "diff") or b"",
         output=journal.found(Stage.ACT, "output") or b"",
+        asked=asked_of(lambda name: journal.found(Stage.ACT, name)),
     )
     journal.keep(TRACE, trace.canonical())
 
@@ -72,6 +95,7 @@ def trace_trial(
     injection: Injection,
     diff: bytes,
     output: bytes,
+    asked: Asked | None = None,
 ) -> MemoryTrace:
     """Follows the facts of a trial through its recorded stages.
 
@@ -85,6 +109,7 @@ def trace_trial(
         injection: what was put before the agent.
         diff: the agent's change.
         output: the agent's transcript.
+        asked: what it asked its memory's tools; None for an arm without them.
     """
     return trace_of(
         _stages(trial, read, remembered),
@@ -98,6 +123,7 @@ def trace_trial(
             scope=PROJECT,
             k=condition.retrieve_k or MAX_K,
             stages=condition.stages,
+            asked=asked,
         ),
     )
 

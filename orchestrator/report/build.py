@@ -35,10 +35,9 @@ from orchestrator.model.report import (
 )
 from orchestrator.model.resources import add_up
 from orchestrator.model.spending import CapCount
-from orchestrator.model.trace import TRACE, MemoryTrace, contract_status
+from orchestrator.model.trace import TRACE, MemoryTrace
 from orchestrator.model.verdict import MEMORY_REASONS, FailureReason, Tally, Verdict
 from orchestrator.report.check import check_blobs
-from orchestrator.report.contracts import contract_of_tools
 from orchestrator.report.explain import NOT_RUN, why
 from orchestrator.report.limits import limitations
 from orchestrator.report.maintenance import maintenance_of
@@ -158,7 +157,7 @@ def report_of(
     spent = trial_spendings(plan, run, blobs, accounts)
     graded, blocks = _admitted(
         [
-            replace(_graded(plan, trial, run, blobs), spent=spent.get(trial.key))
+            replace(_graded(trial, run, blobs), spent=spent.get(trial.key))
             for trial in sorted(plan.trials, key=lambda t: t.key)
         ]
     )
@@ -212,7 +211,7 @@ def _plan(folder: Path) -> Plan:
     return Plan.parse(data, where="plan.json")
 
 
-def _graded(plan: Plan, trial: Trial, run: RunRecord, blobs: BlobReader) -> Graded:
+def _graded(trial: Trial, run: RunRecord, blobs: BlobReader) -> Graded:
     record = run.trial(trial.key)
     attempt = record.graded
     if attempt is None or attempt.ended is None:
@@ -235,17 +234,7 @@ def _graded(plan: Plan, trial: Trial, run: RunRecord, blobs: BlobReader) -> Grad
             f"{trial.key}: expected its own verdict, found one of {'/'.join(map(str, named))}",
             hint="restore the results folder from a copy",
         )
-    return Graded(trial, record, _told(plan, trial, attempt, verdict, blobs), injection)
-
-
-def _told(
-    plan: Plan, trial: Trial, attempt: AttemptRecord, verdict: Verdict, blobs: BlobReader
-) -> Told:
-    """Reads how the memory contract was kept: from the trace, or where tools leave none, from the memory's life."""
-    if not plan.condition(trial.condition_id).gives_tools:
-        return Told.followed(trial, verdict, _trace(trial.key, attempt, blobs))
-    failure, said = contract_of_tools(attempt, blobs, where=trial.key)
-    return Told(trial, verdict, None, contract_status(failure, said), failure)
+    return Graded(trial, record, Told(trial, verdict, _trace(trial.key, attempt, blobs)), injection)
 
 
 def _trace(key: str, attempt: AttemptRecord, blobs: BlobReader) -> MemoryTrace | None:

@@ -16,7 +16,6 @@ _COLUMNS: tuple[tuple[str, str], ...] = (
     ("not_memory", "not memory"),
     ("stage_opaque", "opaque"),
     ("undetermined_no_oracle", "no oracle"),
-    ("", "not followed"),
 )
 NONE = "."
 IN_WORDS: dict[Failure, str] = {
@@ -33,6 +32,13 @@ IN_WORDS: dict[Failure, str] = {
     Failure.RETRIEVED_BUT_IGNORED: "it was in the agent's hands, and the agent did not act on it",
     Failure.MEMORY_MISAPPLIED: "it was in the agent's hands, and the agent wrote a value that must not be there",
 }
+
+OF_TOOLS = {
+    "never-asked": "it was in the store, and the agent asked its memory nothing",
+    "not-handed-on": "it was in an answer, and the agent's client did not give that to its model",
+    "asked-otherwise": "it was in the store, and the agent's questions did not bring it up; the prompt would have",
+}
+"""What only an agent that asks tools can do."""
 
 
 def render_charges(report: RunReport) -> str:
@@ -73,8 +79,6 @@ def _cells(row: MemoryRow) -> tuple[str, ...]:
     counts = {key: 0 for key, _ in _COLUMNS}
     for item in row.charges:
         counts[item.stage.value if item.stage else item.to] += item.count
-    # Facts that an agent gets by tools are not followed, so that such a failure has no charge.
-    counts[""] = row.failed - sum(counts.values())
     shown = (str(counts[key]) if counts[key] else NONE for key, _ in _COLUMNS)
     return (row.agent, row.condition_id, str(row.failed), *shown)
 
@@ -84,7 +88,7 @@ def explain_trial(row: TrialRow, trace: MemoryTrace | None) -> str:
 
     Args:
         row: of the report.
-        trace: of the trial; None for an arm without memory or with tools, or a trial without a grade.
+        trace: of the trial; None for an arm without memory, or a trial without a grade.
     """
     lines = [f"{row.trial}: {row.status.replace('_', ' ')}", f"  task: {printable(row.why)}"]
     if row.charge is not None:
@@ -93,8 +97,13 @@ def explain_trial(row: TrialRow, trace: MemoryTrace | None) -> str:
     if row.memory_status is not None:
         lines.append(f"  memory contract: {row.memory_status.replace('_', ' ')}")
     if trace is None:
-        none = "this arm has none or gives it as tools, which nothing follows yet, or the trial was not graded"
+        none = "this arm has none, or the trial was not graded"
         return "\n".join([*lines, f"  no memory: {none}"])
+    if trace.asked is not None:
+        asked = trace.asked
+        lines.append(
+            f"  asked its memory {counted(asked.questions, 'question')}; {asked.heard} of the answers came before the model"
+        )
     if trace.failure is not None:
         broken = trace.failure
         lines.append(f"  broken at {broken.step.value}: {broken.rule}: {printable(broken.detail)}")
@@ -109,7 +118,7 @@ def sentence(charge: Charge) -> str:
     whose = f" ({charge.fact_id})" if charge.fact_id else ""
     if charge.failure is not None and charge.stage is not None:
         finer = f", {charge.subreason.replace('-', ' ')}" if charge.subreason else ""
-        told = IN_WORDS[charge.failure]
+        told = OF_TOOLS.get(charge.subreason or "", IN_WORDS[charge.failure])
         if charge.subreason and charge.subreason.startswith("contract-"):
             told = "the memory system did not deliver"
         return f"{charge.stage.value}, {charge.failure.value}{finer}{whose}: {told}"

@@ -22,7 +22,7 @@ from orchestrator.model.plan import Trial
 from orchestrator.model.report import ChargeCount, MemoryRow
 from orchestrator.model.trace import MemoryStatus, MemoryTrace
 from orchestrator.model.verdict import Verdict
-from orchestrator.scoring.attribution import charge, charge_of_contract
+from orchestrator.scoring.attribution import charge
 
 _STAGES = list(PathStage)
 _FAILURES = list(Failure)
@@ -31,23 +31,21 @@ _NONE = ("not_memory", "stage_opaque", "undetermined_no_oracle")
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """One graded trial: its verdict, its trace if its arm's facts are followed, and how its contract was kept.
-
-    `contract` is None for an arm without a memory system. `failure` is how it was broken, if it was.
-    """
+    """One graded trial that counts: its verdict, and its trace if its arm has memory."""
 
     trial: Trial
     verdict: Verdict
     trace: MemoryTrace | None
-    contract: MemoryStatus | None
-    failure: ContractFailure | None
 
-    @classmethod
-    def followed(cls, trial: Trial, verdict: Verdict, trace: MemoryTrace | None) -> Told:
-        """Returns a trial of an arm whose facts are followed, or of one without memory, which has no trace."""
-        if trace is None:
-            return cls(trial, verdict, None, None, None)
-        return cls(trial, verdict, trace, trace.status, trace.failure)
+    @property
+    def contract(self) -> MemoryStatus | None:
+        """How its memory contract was kept; None for an arm without memory."""
+        return None if self.trace is None else self.trace.status
+
+    @property
+    def failure(self) -> ContractFailure | None:
+        """How its memory system broke its contract, if it did."""
+        return None if self.trace is None else self.trace.failure
 
     @property
     def broken(self) -> bool:
@@ -97,21 +95,13 @@ class Cells:
 
 
 def charges_of(told: list[Told]) -> dict[str, Charge]:
-    """Returns the charge of every trial that counts as failed for an arm with memory, by trial key.
-
-    A trial without a trace is charged if its contract broke; what else failed it is not followed.
-    """
+    """Returns the charge of every trial that counts as failed for an arm with memory, by trial key."""
     cells = Cells(told)
-    found: dict[str, Charge] = {}
-    for t in told:
-        if t.resolved:
-            continue
-        oracle = cells.oracle(t.trial)
-        if t.trace is not None:
-            found[t.trial.key] = charge(t.trace, t.verdict, oracle)
-        elif t.failure is not None:
-            found[t.trial.key] = charge_of_contract(t.failure, t.verdict, oracle)
-    return found
+    return {
+        t.trial.key: charge(t.trace, t.verdict, cells.oracle(t.trial))
+        for t in told
+        if t.trace is not None and not t.resolved
+    }
 
 
 def memory_rows(

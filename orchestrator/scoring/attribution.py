@@ -13,7 +13,7 @@ from typing import Literal
 
 from orchestrator.model.attribution import STAGE_OF, Charge, Failure, PathStage
 from orchestrator.model.lifecycle import ContractFailure, Observed, Step
-from orchestrator.model.trace import FactTrace, MemoryTrace
+from orchestrator.model.trace import FactTrace, MemoryTrace, ToolsAsked
 from orchestrator.model.verdict import FailureReason, Verdict
 
 # Reasons that a lost fact does not explain: there is no finished work whose tests could tell.
@@ -59,30 +59,12 @@ def charge(trace: MemoryTrace, verdict: Verdict, oracle: bool | None) -> Charge:
             not known.
     """
     return (
-        _contract(trace.failure, verdict, oracle)
+        (None if verdict.resolved else _not_memory(verdict, oracle))
+        or _broken(trace.failure)
         or _passes(verdict)
         or _lost(trace, verdict, oracle)
         or _reader(trace, verdict, oracle)
     )
-
-
-def charge_of_contract(failure: ContractFailure, verdict: Verdict, oracle: bool | None) -> Charge:
-    """Charges a trial whose memory contract was broken, and of whose facts nothing more is followed.
-
-    Args:
-        failure: how it was broken.
-        verdict: as for `charge`.
-        oracle: as for `charge`.
-    """
-    return _contract(failure, verdict, oracle) or _broken(failure)
-
-
-def _contract(
-    failure: ContractFailure | None, verdict: Verdict, oracle: bool | None
-) -> Charge | None:
-    """The ladder as far as it goes without a trace."""
-    other = None if verdict.resolved else _not_memory(verdict, oracle)
-    return other or (None if failure is None else _broken(failure))
 
 
 def _not_memory(verdict: Verdict, oracle: bool | None) -> Charge | None:
@@ -103,8 +85,10 @@ def _passes(verdict: Verdict) -> Charge | None:
     return Charge(to="not_memory", evidence=("every test that needs a fact passes",))
 
 
-def _broken(failure: ContractFailure) -> Charge:
+def _broken(failure: ContractFailure | None) -> Charge | None:
     """A memory system that did not deliver has failed at the step at which it broke."""
+    if failure is None:
+        return None
     found = _FAILURE_OF_STEP[failure.step]
     return Charge(
         to="stage",
@@ -184,7 +168,8 @@ def rungs_of(trace: MemoryTrace, fact: FactTrace) -> list[_Rung]:
         _extraction(trace, fact),
         _consolidation(trace, fact),
         _retrieval(trace, fact),
-        _compilation(fact),
+        _compilation(trace, fact),
+        *_asking(trace, fact),
     ]
 
 
@@ -316,10 +301,12 @@ def _spoilt(trace: MemoryTrace, fact: FactTrace) -> _Rung | None:
 
 def _retrieval(trace: MemoryTrace, fact: FactTrace) -> _Rung:
     stage = PathStage.RETRIEVAL
-    if fact.ranked:
+    if fact.ranked or _never_asked(trace):
         return _Rung(stage, "kept")
     if Observed.RETRIEVAL not in trace.shows:
         return _Rung(stage, "hidden")
+    if trace.asked is not None:
+        return _not_found(trace.asked, fact)
     crowded = trace.ranked == trace.k and trace.ranked > 0 and 2 * trace.clusters <= trace.ranked
     if crowded:
         return _Rung(
@@ -337,7 +324,41 @@ def _retrieval(trace: MemoryTrace, fact: FactTrace) -> _Rung:
     )
 
 
-def _compilation(fact: FactTrace) -> _Rung:
+def _never_asked(trace: MemoryTrace) -> bool:
+    return trace.asked is not None and trace.asked.questions == 0
+
+
+def _not_found(asked: ToolsAsked, fact: FactTrace) -> _Rung:
+    """No question of the agent brought the fact up; the prompt, asked as it is, might have."""
+    by_prompt = fact.fact_id in asked.by_prompt
+    told = f"{fact.fact_id} was ranked for none of {asked.questions} questions of the agent"
+    told += (
+        "; the task's prompt would have found it" if by_prompt else "; nor for the task's prompt"
+    )
+    return _Rung(
+        PathStage.RETRIEVAL,
+        "lost",
+        Failure.RELEVANT_MEMORY_MISSING,
+        "asked-otherwise" if by_prompt else None,
+        told,
+    )
+
+
+def _asking(trace: MemoryTrace, fact: FactTrace) -> list[_Rung]:
+    """What an agent with tools did: it may ask nothing, and its client may not hand an answer on."""
+    if trace.asked is None:
+        return []
+    if _never_asked(trace):
+        how, told = "never-asked", "the agent asked its memory nothing"
+    else:
+        how = "not-handed-on"
+        told = f"{fact.fact_id} was in an answer ({', '.join(fact.included)}), and none of it that came before the model holds it"
+    return [_Rung(PathStage.READER_USE, "lost", Failure.RETRIEVED_BUT_IGNORED, how, told)]
+
+
+def _compilation(trace: MemoryTrace, fact: FactTrace) -> _Rung:
+    if trace.asked is not None and (fact.included or _never_asked(trace)):
+        return _Rung(PathStage.CONTEXT_COMPILATION, "kept")
     reasons = sorted({drop.reason for drop in fact.dropped})
     told = ", ".join(f"{drop.item_id} ({drop.reason})" for drop in fact.dropped)
     return _Rung(
@@ -345,16 +366,15 @@ def _compilation(fact: FactTrace) -> _Rung:
         "lost",
         Failure.CONTEXT_BUDGET_DROPPED,
         reasons[0].replace("_", "-") if reasons and reasons != ["over_budget"] else None,
-        f"{fact.fact_id} was retrieved ({', '.join(fact.ranked)}) and is not in the injected text"
+        f"{fact.fact_id} was retrieved ({', '.join(fact.ranked)}) and is not in {'an answer' if trace.asked else 'the injected text'}"
         + (f": dropped {told}" if told else ""),
     )
 
 
 def _reader(trace: MemoryTrace, verdict: Verdict, oracle: bool | None) -> Charge:
     """Every fact was in the injected text and the task failed."""
-    told = (
-        f"every fact ({', '.join(fact.fact_id for fact in trace.facts)}) was in the injected text"
-    )
+    where = "an answer that came before the model" if trace.asked else "the injected text"
+    told = f"every fact ({', '.join(fact.fact_id for fact in trace.facts)}) was in {where}"
     if oracle is None:
         return Charge(
             to="undetermined_no_oracle",

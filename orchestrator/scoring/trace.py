@@ -23,12 +23,13 @@ from orchestrator.model.memory import Injection, Remembered
 from orchestrator.model.task import Event, GoldFact, History, Key, StaleFact
 from orchestrator.model.trace import (
     CandidateSeen,
-    DropSeen,
     FactTrace,
     MemorySeen,
     MemoryTrace,
     StaleSeen,
+    ToolsAsked,
 )
+from orchestrator.scoring.given import Asked, Given, Item, given_before, given_by_tools, items_of
 from orchestrator.scoring.matching import (
     clusters,
     counterparts,
@@ -62,6 +63,7 @@ class Seen:
     """What else a trace is made from: the task's documents, and what the agent did.
 
     `scope` is the query's, `k` the most items that it asked for, `stages` those of the arm by the registry.
+    `asked` is the account of an arm's tools; None for an arm without them.
     """
 
     trial: str
@@ -73,15 +75,7 @@ class Seen:
     scope: str
     k: int
     stages: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class _Item:
-    """A carrier of facts, whatever stage it stands in."""
-
-    carrier_id: str
-    text: str
-    evidence: tuple[str, ...]
+    asked: Asked | None = None
 
 
 def trace_of(stages: Stages, seen: Seen) -> MemoryTrace:
@@ -93,7 +87,7 @@ def trace_of(stages: Stages, seen: Seen) -> MemoryTrace:
     """
     follow = _Follow(stages, seen)
     described = stages.description
-    ranked = stages.ranked.items if stages.ranked else ()
+    given = follow.given
     stale = seen.key.card.stale_facts
     return MemoryTrace(
         trial=seen.trial,
@@ -105,14 +99,15 @@ def trace_of(stages: Stages, seen: Seen) -> MemoryTrace:
         extracts=stages.extraction is not None
         and bool(stages.extraction.extractor or stages.extraction.candidates),
         k=seen.k,
-        ranked=len(ranked),
-        clusters=clusters(item.text for item in ranked),
+        ranked=len(given.ranked),
+        clusters=clusters(item.text for item in given.ranked),
         stages=seen.stages,
         facts=tuple(follow.fact(fact) for fact in seen.key.card.gold_facts),
-        stale_included=tuple(s.id for s in stale if holds(s, seen.injection.text)),
+        stale_included=tuple(s.id for s in stale if holds(s, given.text)),
         stale_followed=tuple(s.id for s in stale if follow.followed(s)),
-        cited=_cited(seen.output, seen.injection),
-        failure=stages.remembered.failure,
+        cited=_cited(seen.output, given),
+        failure=stages.remembered.failure or (seen.asked.log.failure if seen.asked else None),
+        asked=None if seen.asked is None else follow.asked(seen.asked),
     )
 
 
@@ -123,27 +118,34 @@ class _Follow:
         self._candidates = stages.extraction.candidates if stages.extraction else ()
         self._memories = {m.memory_id: m for m in (stages.dump.memories if stages.dump else ())}
         self._links = stages.dump.links if stages.dump else ()
-        self._ranked = [
-            _Item(item.memory_id, item.text, self._evidence(item.memory_id, item.source_event_ids))
-            for item in (stages.ranked.items if stages.ranked else ())
-        ]
+        self._by_prompt = items_of(stages.ranked.items if stages.ranked else (), self._memories)
+        self.given = (
+            given_by_tools(seen.asked, self._memories)
+            if seen.asked
+            else given_before(
+                seen.injection, stages.ranked.items if stages.ranked else (), self._memories
+            )
+        )
         self._events = {e.event_id: _said(e) for ep in seen.history.episodes for e in ep.events}
         self._raw = stages.description is not None and stages.description.information == "raw"
         self._against = counterparts(seen.key)
         self._lines, _ = checked_lines(seen.diff)
 
-    def _evidence(self, memory_id: str, sources: tuple[str, ...]) -> tuple[str, ...]:
-        memory = self._memories.get(memory_id)
-        return sources or (memory.evidence_event_ids if memory else ())
+    def asked(self, asked: Asked) -> ToolsAsked:
+        """Says how the tools were used."""
+        facts = self._seen.key.card.gold_facts
+        return ToolsAsked(
+            questions=len(asked.log.calls),
+            heard=len(asked.heard),
+            by_prompt=tuple(fact.id for fact in facts if holders(fact, self._by_prompt)),
+        )
 
     def fact(self, fact: GoldFact) -> FactTrace:
         """Follows one fact."""
         captured = self._captured(fact)
         candidates = self._in_candidates(fact)
         memories = self._in_store(fact)
-        ranked = [item.carrier_id for item in holders(fact, self._ranked)]
-        injected = {item.item_id for item in self._seen.injection.included}
-        delivered = holds(fact, self._seen.injection.text)
+        ranked = [item.carrier_id for item in holders(fact, self.given.ranked)]
         return FactTrace(
             fact_id=fact.id,
             supporting=fact.supporting_event_ids,
@@ -154,18 +156,14 @@ class _Follow:
             unsupported=self._unsupported(fact, candidates, memories),
             stale=tuple(self._stale(s, memories) for s in self._against[fact.id]),
             ranked=tuple(ranked),
-            included=tuple(item for item in ranked if item in injected),
-            dropped=tuple(
-                DropSeen(item_id=item.item_id, reason=item.reason)
-                for item in self._seen.injection.dropped
-                if item.item_id in ranked
-            ),
-            delivered=delivered,
+            included=tuple(item for item in ranked if item in self.given.included),
+            dropped=tuple(drop for drop in self.given.dropped if drop.item_id in ranked),
+            delivered=holds(fact, self.given.text),
         )
 
     def followed(self, stale: StaleFact) -> bool:
-        """Whether the added lines hold a superseded value that the injected text had brought up."""
-        return holds(stale, self._seen.injection.text) and all(
+        """Whether the added lines hold a superseded value that memory had brought up."""
+        return holds(stale, self.given.text) and all(
             occurs_in(pattern, self._lines) for pattern in stale.matchers
         )
 
@@ -193,7 +191,7 @@ class _Follow:
             item.carrier_id
             for item in holders(
                 fact,
-                [_Item(c.candidate_id, c.text, c.evidence_event_ids) for c in self._candidates],
+                [Item(c.candidate_id, c.text, c.evidence_event_ids) for c in self._candidates],
             )
         }
         return tuple(
@@ -260,11 +258,10 @@ class _Follow:
             and not any(holds(fact, self._memories[memory_id].text) for fact in gold)
         ]
         pairs = {(link.from_id, link.to_id) for link in self._links if link.kind in _LINKS}
-        injected = {item.item_id for item in self._seen.injection.included}
         return StaleSeen(
             stale_id=stale.id,
             active=tuple(active),
-            included=tuple(memory_id for memory_id in active if memory_id in injected),
+            included=tuple(memory_id for memory_id in active if memory_id in self.given.included),
             linked=any(
                 (old, new) in pairs or (new, old) in pairs for old in active for new in holding
             ),
@@ -286,14 +283,22 @@ def _said(event: Event) -> str:
 
 
 def _holding(fact: GoldFact | StaleFact, memories: Sequence[StoredMemory]) -> set[str]:
-    items = [_Item(m.memory_id, m.text, m.evidence_event_ids) for m in memories]
+    items = [Item(m.memory_id, m.text, m.evidence_event_ids) for m in memories]
     return {item.carrier_id for item in holders(fact, items)}
 
 
-def _cited(output: bytes, injection: Injection) -> tuple[str, ...]:
-    """Returns the ids that the agent itself wrote; the injected text, where it is echoed, does not count."""
+def _cited(output: bytes, given: Given) -> tuple[str, ...]:
+    """Returns the ids that the agent itself wrote; what memory gave it, where that is echoed, does not count."""
     text = output.decode("utf-8", "replace")
-    for line in injection.text.splitlines():
+    for line in sorted(given.echoes):
         if "[mem:" in line:
-            text = text.replace(line, "").replace(json.dumps(line)[1:-1], "")
+            for form in _forms(line):
+                text = text.replace(form, "")
     return tuple(sorted(set(_CITED.findall(text))))
+
+
+def _forms(line: str) -> tuple[str, ...]:
+    """Returns a line as an output may echo it: as it is, in the text of JSON, or of JSON in JSON."""
+    once = [json.dumps(line, ensure_ascii=ascii_)[1:-1] for ascii_ in (True, False)]
+    twice = [json.dumps(form, ensure_ascii=False)[1:-1] for form in once]
+    return (*twice, *once, line)

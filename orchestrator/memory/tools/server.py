@@ -143,7 +143,7 @@ class MemoryServer:
             tool=str(tool["name"]),
             arguments=arguments,
             item_ids=tuple(item.item_id for item in context.included),
-            left_out=tuple(item.item_id for item in context.dropped),
+            left_out=context.dropped,
             text=context.text or NOTHING,
         )
         result = _result(context, call.text)

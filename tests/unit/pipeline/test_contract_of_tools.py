@@ -19,7 +19,6 @@ from orchestrator.model.lifecycle import Query, Ranked
 from orchestrator.model.record import Stage
 from orchestrator.model.toolcalls import TOOL_LOG
 from orchestrator.report.build import build_report
-from orchestrator.report.charges import render_charges
 from tests.played_tools import TOOLS_ARM, document_of, record_tool_run
 from tests.recorded import seal
 from tests.unit.testing import planted
@@ -132,10 +131,8 @@ def test_a_stranger_knows_those_notes_too(kept):
     assert answer.failed == ()
 
 
-def test_a_memory_of_tools_that_kept_its_contract_is_told_so_and_its_failures_are_not_followed(
-    tmp_path,
-):
+def test_a_memory_of_tools_that_kept_its_contract_is_told_so_and_its_failure_has_a_charge(tmp_path):
     report = build_report(record_tool_run(tmp_path, does="nothing"))
     (arm,) = report.memory
-    assert (arm.verified, arm.contract_failures, arm.failed, arm.charges) == (1, 0, 1, ())
-    assert "not followed" in render_charges(report)
+    assert (arm.verified, arm.contract_failures, arm.failed) == (1, 0, 1)
+    assert [(c.to, c.count) for c in arm.charges] == [("undetermined_no_oracle", 1)]

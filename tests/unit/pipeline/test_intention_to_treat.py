@@ -98,8 +98,8 @@ def test_an_oracle_trial_whose_contract_broke_tells_nothing_of_the_agent(folder)
     plan_trial = next(t for t in plan.trials if t.condition_id == ARM)
     as_oracle = plan_trial.model_copy(update={"condition_id": "oracle_evidence"})
     verdict = document(folder, attempt, Stage.GRADE, Verdict)
-    assert Cells([Told.followed(as_oracle, verdict, None)]).oracle(plan_trial) is True
-    assert Cells([Told.followed(as_oracle, verdict, seen)]).oracle(plan_trial) is None
+    assert Cells([Told(as_oracle, verdict, None)]).oracle(plan_trial) is True
+    assert Cells([Told(as_oracle, verdict, seen)]).oracle(plan_trial) is None
 
 
 def test_a_stranger_recomputes_the_same(tmp_path, capsys):

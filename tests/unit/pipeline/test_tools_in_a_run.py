@@ -4,18 +4,22 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from orchestrator.audit.trust import Trust
 from orchestrator.audit.verify import verify_bundle
 from orchestrator.audit.view import FolderView
 from orchestrator.memory.tools import server
+from orchestrator.model.attribution import Failure, PathStage
 from orchestrator.model.outcome import Outcome
 from orchestrator.model.record import Stage
 from orchestrator.model.report import TrialRow
+from orchestrator.pipeline.options import PlanRequest
 from orchestrator.report.build import build_report
 from tests.played_tools import TOOLS, TOOLS_ARM, Client, document_of, record_tool_run
 from tests.recorded import seal
 
-ALONE = TOOLS.__class__(agents=TOOLS.agents, tasks=TOOLS.tasks, conditions=(TOOLS_ARM,))
+ALONE = PlanRequest(agents=TOOLS.agents, tasks=TOOLS.tasks, conditions=(TOOLS_ARM,))
 
 
 def row_of(folder: Path) -> TrialRow:
@@ -51,4 +55,42 @@ def test_an_agent_that_asks_beyond_the_bound_has_met_a_budget(tmp_path, monkeypa
     assert document_of(folder, TOOLS_ARM, Stage.ACT, "tool-log")["bound_met"] == "calls"
     row = row_of(folder)
     assert (row.outcome, row.status) == (Outcome.BUDGET, "unresolved")
+    assert holds_for_a_stranger(folder)
+
+
+@pytest.mark.parametrize(
+    ("client", "subreason"),
+    [(Client(asks=False), "never-asked"), (Client(hands_on=False), "not-handed-on")],
+)
+def test_a_failed_trial_of_tools_is_charged_to_what_the_agent_did_with_them(
+    tmp_path, client, subreason
+):
+    folder = record_tool_run(tmp_path, ALONE, client=client)
+    charge = row_of(folder).charge
+    assert charge is not None
+    assert (charge.stage, charge.failure, charge.subreason) == (
+        PathStage.READER_USE,
+        Failure.RETRIEVED_BUT_IGNORED,
+        subreason,
+    )
+    assert holds_for_a_stranger(folder)
+
+
+def test_a_stranger_follows_the_facts_of_tools_again(tmp_path):
+    folder = record_tool_run(tmp_path, ALONE)
+    seal(folder)
+    answer = verify_bundle(FolderView(folder), Trust(now="2099-01-01T00:00:00Z"), name="b")
+    (check,) = [check for check in answer.checks if check.name == "memory"]
+    assert (check.status, check.count, check.detail) == ("ok", 1, "1 verified")
+
+
+def test_tools_over_an_empty_store_are_charged_as_a_placebo_in_the_prompt_is(tmp_path):
+    placebo = PlanRequest(
+        agents=TOOLS.agents, tasks=TOOLS.tasks, conditions=("tool_presence_placebo",)
+    )
+    folder = record_tool_run(tmp_path, placebo)
+    row = row_of(folder)
+    assert row.memory_status == "not_applicable"
+    assert row.charge is not None
+    assert row.charge.to == "stage_opaque"
     assert holds_for_a_stranger(folder)

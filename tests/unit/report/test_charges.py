@@ -8,6 +8,7 @@ from orchestrator.model.attribution import Charge, Failure
 from orchestrator.model.lifecycle import ContractFailure, Step
 from orchestrator.model.outcome import Outcome
 from orchestrator.model.report import TrialRow
+from orchestrator.model.trace import ToolsAsked
 from orchestrator.report.charges import IN_WORDS, explain_trial, sentence
 from orchestrator.scoring.attribution import charge
 from tests.unit.scoring.test_attribution import fact, failed, trace
@@ -67,5 +68,17 @@ def test_a_trial_without_memory_says_so():
     assert "this arm has none" in explain_trial(row(None), None)
 
 
-def test_a_trial_whose_agent_asks_tools_is_not_said_to_have_no_memory():
-    assert "or gives it as tools" in explain_trial(row(None), None)
+def test_a_trial_whose_agent_asks_tools_says_how_often_it_asked_and_what_came_of_it():
+    asked = ToolsAsked(questions=3, heard=2, by_prompt=())
+    seen = trace(fact(ranked=()), asked=asked)
+    text = explain_trial(row(charge(seen, failed(), oracle=True)), seen)
+    assert "asked its memory 3 questions; 2 of the answers came before the model" in text
+
+
+@pytest.mark.parametrize(
+    ("questions", "says"),
+    [(0, "the agent asked its memory nothing"), (1, "the prompt would have")],
+)
+def test_what_only_tools_can_come_to_has_its_own_words(questions, says):
+    seen = trace(fact(ranked=()), asked=ToolsAsked(questions=questions, heard=0, by_prompt=("f1",)))
+    assert says in sentence(charge(seen, failed(), oracle=True))

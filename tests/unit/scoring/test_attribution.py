@@ -21,6 +21,7 @@ from orchestrator.model.trace import (
     MemorySeen,
     MemoryTrace,
     StaleSeen,
+    ToolsAsked,
 )
 from orchestrator.model.verdict import FailureReason, Tally, Verdict, Violation
 from orchestrator.scoring.attribution import charge
@@ -337,3 +338,41 @@ def test_the_arms_that_attribution_compares_with_are_in_the_registry():
 def test_every_failure_belongs_to_a_stage():
     assert set(STAGE_OF) == set(Failure)
     assert set(STAGE_OF.values()) == set(PathStage)
+
+
+def asked(questions: int, *by_prompt: str) -> ToolsAsked:
+    return ToolsAsked(questions=questions, heard=questions, by_prompt=by_prompt)
+
+
+IN_ANSWER: dict[str, object] = {"ranked": ("m1",), "included": ("m1",)}
+
+
+@pytest.mark.parametrize(
+    ("lost", "use", "expected", "subreason"),
+    [
+        ({"ranked": ()}, asked(0), Failure.RETRIEVED_BUT_IGNORED, "never-asked"),
+        ({"ranked": ()}, asked(0, "f1"), Failure.RETRIEVED_BUT_IGNORED, "never-asked"),
+        ({**NOT_STORED, "stale": (OLD,)}, asked(0), Failure.UPDATE_NOT_APPLIED, None),
+        ({"ranked": ()}, asked(2), Failure.RELEVANT_MEMORY_MISSING, None),
+        ({"ranked": ()}, asked(2, "f1"), Failure.RELEVANT_MEMORY_MISSING, "asked-otherwise"),
+        ({"ranked": ()}, asked(2, "f2"), Failure.RELEVANT_MEMORY_MISSING, None),
+        ({}, asked(2), Failure.CONTEXT_BUDGET_DROPPED, None),
+        (IN_ANSWER, asked(2), Failure.RETRIEVED_BUT_IGNORED, "not-handed-on"),
+        ({**IN_ANSWER, "delivered": True}, asked(2), Failure.RETRIEVED_BUT_IGNORED, None),
+    ],
+)  # fmt: skip
+def test_an_agent_that_asks_tools_is_followed_to_its_question_and_its_answer(
+    lost, use, expected, subreason
+):
+    found = charge(trace(fact(**lost), asked=use), failed(), oracle=True)
+    assert (found.failure, found.stage, found.subreason) == (
+        expected,
+        STAGE_OF[expected],
+        subreason,
+    )
+
+
+def test_an_answer_that_came_before_the_model_says_nothing_of_the_reader_without_an_oracle():
+    seen = trace(fact(**IN_ANSWER, delivered=True), asked=asked(1))
+    found = charge(seen, failed(), oracle=None)
+    assert (found.to, "an answer that came before the model" in found.evidence[0]) == ("undetermined_no_oracle", True)  # fmt: skip
