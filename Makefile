@@ -80,7 +80,7 @@ supervisor: setup ## Build the supervisor's prefix reproducibly into build/super
 install-supervisor: ## Install what `make supervisor` built, as root (OPERATOR=uid who may dispatch, ROOT=another root)
 	@$(PYTHON_VENV) tools/supervisor.py install $(if $(ROOT),--root $(ROOT)) $(if $(OPERATOR),--operator-uid $(OPERATOR))
 
-proof-mutation: setup ## Change the trust room's code place by place and see that its tests notice (hours; SECONDS=n for a sample)
+proof-mutation: setup ## Change the trust room place by place and see that its tests notice (goes on when interrupted; SECONDS=n stops then)
 	@$(PYTHON_VENV) -m bench.mutants $(if $(SECONDS),--seconds $(SECONDS))
 
 proof-coverage: setup ## Measure the branches of trust, core and model that the fast tests take

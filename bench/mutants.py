@@ -1,327 +1,351 @@
 """Proof of the trust room's tests: changes its code one place at a time, and counts what the tests do not notice.
 
-A mutant is one module with one comparison, condition, bound, raise or call changed. Each runs in a fork that imports
-the changed module instead of the file; its room's tests run until the first fails. Writes results/proofs/mutants-DATE.json;
-exit 1 when a survivor is not explained in EXPLAINED.
+The unchanged tests run once, and must pass; what each executes decides which judge a place. A change inside a
+function is given to loaded functions in a fork of a process that has collected the tests; any other, and one
+that ran while tests were loaded, is imported anew in a fork that has loaded nothing of the room. Goes on where
+it was interrupted: what was judged lies in results/proofs/mutants.partial, and counts while program and tests
+are the same; a kill for as long as its module and the test that killed are. At the end it writes
+results/proofs/mutants-DATE.json.
+
+Exit 0: every place judged, every survivor explained. 1: not so. 2: places are left; the same command goes on.
 """
 
 from __future__ import annotations
 
 import argparse
-import ast
-import contextlib
-import copy
-import importlib.abc
-import importlib.machinery
-import importlib.util
+import importlib
 import json
+import math
 import os
 import random
-import signal
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from types import CodeType, ModuleType
 from typing import Any
 
+import pytest
+
+from bench.mutants_baseline import SUITES, arguments, learn
+from bench.mutants_explained import ROOM, stale, why_unnoticed
+from bench.mutants_forks import (
+    Answer,
+    Changed,
+    die_with_parent,
+    forked,
+    run_fresh,
+    run_loaded,
+)
+from bench.mutants_judge import NOTICED, Baseline, Outcome, judge
+from bench.mutants_places import Place, places
+from orchestrator.core.canonical import sha256_hex
 from orchestrator.core.clock import run_stamp
 from orchestrator.core.files import write_atomic
 
 ROOT = Path(__file__).resolve().parents[1]
-ROOM = ROOT / "orchestrator" / "trust"
-UNIT = "tests/unit/trust/"
-GATE = ("tests/gate/test_sound.py", "tests/gate/test_cases.py")
-# Which tests speak of a module, the quickest first.
-TESTS: dict[str, tuple[str, ...]] = {
-    "envelope": (UNIT + "test_roles.py", UNIT + "test_local_gate.py", UNIT + "test_proposals.py"),
-    "roles": (UNIT + "test_roles.py", UNIT + "test_proposals.py"),
-    "strict": (UNIT + "test_strict.py",),
-    "nonces": (UNIT + "test_nonces.py",),
-    "repository": (UNIT + "test_repository.py", *GATE),
-    "plumbing": (UNIT + "test_repository.py",),
-    "trusted": (UNIT + "test_trusted.py",),
-    "manifest": (UNIT + "test_manifest.py",),
-    "proposals": (UNIT + "test_proposals.py",),
-    "ceremony": (UNIT + "test_proposals.py", "tests/gate/test_ceremony.py"),
-    "approvals": (UNIT + "test_approvals.py", UNIT + "test_local_gate.py"),
-    "home": (UNIT + "test_local_gate.py", UNIT + "test_home.py"),
-    "installed": (UNIT + "test_installed.py",),
-    "ask": ("tests/unit/supervisor/test_service.py",),
-    "local": (UNIT + "test_local_gate.py",),
-    "client": (UNIT + "test_root.py", *GATE),
-    "shape": (UNIT + "test_root.py", *GATE),
-    "make": (UNIT + "test_root.py", UNIT + "test_proposals.py"),
-    "signing": (UNIT + "test_root.py",),
-    **dict.fromkeys(
-        ("asked", "before", "bindings", "documents", "issue", "machine", "official"), GATE
-    ),
-}
-SWAPS: dict[type[ast.AST], type[ast.AST]] = {
-    ast.Eq: ast.NotEq,
-    ast.NotEq: ast.Eq,
-    ast.Lt: ast.LtE,
-    ast.LtE: ast.Lt,
-    ast.Gt: ast.GtE,
-    ast.GtE: ast.Gt,
-    ast.In: ast.NotIn,
-    ast.NotIn: ast.In,
-    ast.Is: ast.IsNot,
-    ast.IsNot: ast.Is,
-    ast.And: ast.Or,
-    ast.Or: ast.And,
-    ast.Add: ast.Sub,
-    ast.Sub: ast.Add,
-    ast.BitAnd: ast.BitOr,
-    ast.BitOr: ast.BitAnd,
-}
-TIMEOUT_S = 300.0
-# Survivors that change nothing that a test should notice: module, kind, a piece of the line, why.
-EXPLAINED: tuple[tuple[str, str, str, str], ...] = (
-    ("", "number", "MAX_", "a bound against cost: any figure of this order does"),
-    ("", "comparison", "> MAX_", "a bound against cost: one more or less does"),
-    ("", "number", "TIMEOUT_S", "a bound against waiting: any figure of this order does"),
-    ("nonces.py", "number", "default=0", "an empty book is no older at 1 s after 1970 than at 0 s"),
-    (
-        "nonces.py",
-        "number",
-        "high_water_s=0",
-        "the first head is older than any use in either case",
-    ),
-    (
-        "manifest.py",
-        "call",
-        "check(prefix)",
-        "every file's reading checks the folders above it again",
-    ),
+PARTIAL = ROOT / "results" / "proofs" / "mutants.partial"
+BASELINE_TIMEOUT_S = 3600.0
+# Heavy, and the same under every change: loaded once for all forks. None of them knows the room.
+LOADED = (
+    "orchestrator.model.plan",
+    "orchestrator.model.gate",
+    "orchestrator.model.schemas",
+    "tuf.api.metadata",
 )
+FEW_S = 8.0
+Key = tuple[str, int]
 
 
-@dataclass(frozen=True, slots=True)
-class Mutant:
-    """One change: where, of what kind, the line as it was, and how it fared."""
+@dataclass(slots=True)
+class Work:
+    """The places to judge, what the tests do unchanged, and the digests that say whether an outcome still holds."""
 
-    module: str
-    line: int
-    kind: str
-    text: str
-    outcome: str = "not run"
-    why: str | None = None
-
-
-def places(tree: ast.Module) -> Iterator[tuple[ast.AST, str]]:
-    """Yields what can be changed, in order, with the kind of change."""
-    passed_over = _passed_over(tree)
-    for node in ast.walk(tree):
-        kind = None if id(node) in passed_over else _kind(node)
-        if kind is not None:
-            yield node, kind
+    places: list[Place]
+    baseline: Baseline
+    source: str
+    began_s: float
+    seconds: float
+    bound_s: float
 
 
-def _passed_over(tree: ast.Module) -> set[int]:
-    """What no program notices: annotations, and how much of a text an error shows."""
-    parts: list[ast.AST] = []
-    for node in ast.walk(tree):
-        for name in ("annotation", "returns"):
-            hint = getattr(node, name, None)
-            parts += [hint] if isinstance(hint, ast.AST) else []
-        if isinstance(node, ast.Slice):
-            parts.append(node)
-    return {id(node) for part in parts for node in ast.walk(part)}
+def sources_of(room: str = ROOM) -> dict[str, str]:
+    """Returns the text of each module of the room, by its path in the repository."""
+    return {
+        path.relative_to(ROOT).as_posix(): path.read_text(encoding="utf-8")
+        for path in sorted((ROOT / room).rglob("*.py"))
+    }
 
 
-KINDS: tuple[tuple[type[ast.AST], str, Callable[[Any], bool]], ...] = (
-    (ast.Compare, "comparison", lambda node: type(node.ops[0]) in SWAPS),
-    (ast.BoolOp, "and or", lambda node: True),
-    (ast.BinOp, "operator", lambda node: type(node.op) in SWAPS),
-    (ast.UnaryOp, "negation", lambda node: isinstance(node.op, ast.Not)),
-    (ast.Constant, "number", lambda node: type(node.value) is int),
-    (ast.Raise, "raise", lambda node: node.exc is not None),
-    (ast.Expr, "call", lambda node: isinstance(node.value, ast.Call)),
-)
+def source_sha256() -> str:
+    """Returns a digest of all that decides an outcome: the program, the tests that judge, and how they judge."""
+    folders = ("orchestrator", *SUITES)
+    files = [path for folder in folders for path in (ROOT / folder).rglob("*.py")]
+    files += [*(ROOT / "tests").glob("*.py"), *(ROOT / "bench").glob("mutants_*.py")]
+    files.remove(ROOT / "bench" / "mutants_explained.py")
+    return sha256_hex("".join(sha256_hex(path.read_bytes()) for path in sorted(files)).encode())
 
 
-def _kind(node: ast.AST) -> str | None:
-    return next((kind for of, kind, fits in KINDS if isinstance(node, of) and fits(node)), None)
+def baseline_of(source: str, sources: dict[str, str]) -> Baseline:
+    """Returns what the unchanged tests do, from the file of an interrupted run of the same source, or anew."""
+    kept = PARTIAL / "baseline.json"
+    told: Any = json.loads(kept.read_bytes()) if kept.is_file() else {}
+    if told.get("source") != source:
+        print("running the tests unchanged, to learn what each executes", flush=True)
+        found = forked(lambda: learn(ROOT, ROOM), timeout_s=BASELINE_TIMEOUT_S)
+        check_baseline(found)
+        assert isinstance(found, dict)
+        told = {"source": source, **found}
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        write_atomic(kept, json.dumps(told).encode())
+    return Baseline(told["seconds"], told["lines"], told["early"], sources)
 
 
-def changed(tree: ast.Module, number: int) -> ast.Module:
-    """Returns the module with its place of that number changed."""
-    made = copy.deepcopy(tree)
-    node, kind = list(places(made))[number]
-    if kind in {"raise", "call"}:
-        new: ast.AST = ast.copy_location(ast.Pass(), node)
-    elif isinstance(node, ast.UnaryOp):
-        new = node.operand
-    else:
-        _turn(node)
-        new = node
-    _Put(node, new).visit(made)
-    return ast.fix_missing_locations(made)
+def check_baseline(found: dict[str, Any] | str) -> None:
+    """Raises SystemExit when the unchanged tests do not pass: they would call every change killed."""
+    if isinstance(found, str):
+        raise SystemExit(f"the tests gave no answer on unchanged code: {found}")
+    if found["failed"] or not found["seconds"]:
+        failed = "\n  ".join(found["failed"]) or "no test ran"
+        raise SystemExit(f"the tests do not pass on unchanged code; mend them first:\n  {failed}")
 
 
-def _turn(node: Any) -> None:
-    if isinstance(node, ast.Compare):
-        swapped: Any = SWAPS[type(node.ops[0])]()
-        node.ops[0] = swapped
-    elif isinstance(node, ast.BoolOp | ast.BinOp):
-        swapped = SWAPS[type(node.op)]()
-        node.op = swapped
-    else:
-        node.value += 1
+def kept_outcomes(source: str, sources: dict[str, str]) -> dict[Key, Outcome]:
+    """Returns the outcomes of earlier runs that still hold."""
+    found: dict[Key, Outcome] = {}
+    path = PARTIAL / "judged.jsonl"
+    for line in path.read_text(encoding="utf-8").splitlines() if path.is_file() else ():
+        told = json.loads(line)
+        if holds(told, source, sources):
+            found[told["module"], told["number"]] = Outcome(**told["outcome"])
+    return found
 
 
-class _Put(ast.NodeTransformer):
-    def __init__(self, old: ast.AST, new: ast.AST) -> None:
-        self._old, self._new = old, new
-
-    def visit(self, node: ast.AST) -> Any:
-        return self._new if node is self._old else self.generic_visit(node)
-
-
-class _Loader(importlib.machinery.SourceFileLoader):
-    """Loads the changed module in place of the file."""
-
-    def __init__(self, name: str, path: str, code: CodeType) -> None:
-        super().__init__(name, path)
-        self._code = code
-
-    def get_code(self, _: str) -> CodeType:
-        return self._code
-
-
-class _Finder(importlib.abc.MetaPathFinder):
-    def __init__(self, name: str, path: Path, code: CodeType) -> None:
-        self._name, self._path, self._code = name, path, code
-
-    def find_spec(
-        self, name: str, path: object = None, target: ModuleType | None = None
-    ) -> importlib.machinery.ModuleSpec | None:
-        if name != self._name:
-            return None
-        loader = _Loader(name, str(self._path), self._code)
-        return importlib.util.spec_from_file_location(name, self._path, loader=loader)
-
-
-def noticed(path: Path, tree: ast.Module) -> str:
-    """Runs the module's tests over a changed tree in a fork; returns killed, survived or timeout."""
-    name = ".".join(path.relative_to(ROOT).with_suffix("").parts)
-    code = compile(tree, str(path), "exec")
-    child = os.fork()
-    if child == 0:
-        os.setsid()
-        void = os.open(os.devnull, os.O_RDWR)
-        for stream in (0, 1, 2):
-            os.dup2(void, stream)
-        sys.meta_path.insert(0, _Finder(name, path, code))
-        result = 3
-        with contextlib.suppress(BaseException):
-            result = _tests(path.stem)
-        os._exit(result)
-    return _waited(child)
-
-
-def _tests(stem: str) -> int:
-    import pytest
-
-    slow = "not race and not racing and not kill_between and not pipe_in_an_objects and not command"
-    tests = [str(ROOT / name) for name in TESTS[stem] if (ROOT / name).is_file()]
-    words = ["-q", "-x", "-n0", "-p", "no:randomly", "-k", slow, *tests]
-    return int(pytest.main(words))
-
-
-def _waited(child: int) -> str:
-    deadline_s = time.monotonic() + TIMEOUT_S
-    while time.monotonic() < deadline_s:
-        done, status = os.waitpid(child, os.WNOHANG)
-        if done:
-            return "survived" if os.waitstatus_to_exitcode(status) == 0 else "killed"
-        time.sleep(0.05)
-    os.killpg(child, signal.SIGKILL)
-    os.waitpid(child, 0)
-    return "timeout"
-
-
-def explained(module: str, kind: str, text: str) -> str | None:
-    """Returns why a survivor is none, if it is explained."""
-    return next(
-        (
-            why
-            for name, of, piece, why in EXPLAINED
-            if module.endswith(name) and of == kind and piece in text
-        ),
-        None,
+def holds(told: dict[str, Any], source: str, sources: dict[str, str]) -> bool:
+    """Whether an outcome still counts: of the same source, or a kill whose module and test are the same."""
+    if told["outcome"]["kind"] in {"unsteady", "unjudged"}:
+        return False
+    if told["source"] == source:
+        return True
+    module = sources.get(told["module"])
+    test = str(told["outcome"]["by"]).split("::")[0]
+    return (
+        told["outcome"]["kind"] == "killed"
+        and module is not None
+        and told["module_sha256"] == sha256_hex(module.encode())
+        and (ROOT / test).is_file()
+        and told["test_sha256"] == sha256_hex((ROOT / test).read_bytes())
     )
 
 
-def preload() -> None:
-    """Imports what no mutant changes, once, for all forks."""
+def keep(place: Place, outcome: Outcome, work: Work) -> None:
+    """Adds an outcome to those kept, in one write: several processes add to the file."""
+    test = ROOT / str(outcome.by).split("::", maxsplit=1)[0]
+    told = {
+        "module": place.module,
+        "number": place.number,
+        "source": work.source,
+        "module_sha256": sha256_hex(work.baseline.sources[place.module].encode()),
+        "test_sha256": sha256_hex(test.read_bytes()) if test.is_file() else None,
+        "outcome": asdict(outcome),
+    }
+    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
+    descriptor = os.open(PARTIAL / "judged.jsonl", flags, 0o644)
+    os.write(descriptor, json.dumps(told).encode() + b"\n")
+    os.close(descriptor)
+
+
+def judge_all(
+    work: Work, run: Callable[[Sequence[str], Changed | None], Answer], name: str
+) -> None:
+    """Judges places until all are or the time is over; tells each."""
+    for number, place in enumerate(work.places, 1):
+        if time.monotonic() - work.began_s > work.seconds:
+            return
+        outcome = judge(ROOT, place, work.baseline, run, work.bound_s)
+        if outcome is None:
+            continue
+        keep(place, outcome, work)
+        told = f"[{name} {number}/{len(work.places)} {time.monotonic() - work.began_s:.0f} s] {outcome.kind:<9}"
+        change = f"{place.before!r:.60} -> {place.after!r:.60}"
+        print(
+            f"{told} {place.module}:{place.line} {change} {outcome.by or outcome.note or ''}",
+            flush=True,
+        )
+
+
+def judge_loaded(work: Work, name: str) -> None:
+    """Judges by changed functions, in a process that has collected the tests."""
+
+    class Judge:
+        @pytest.hookimpl(tryfirst=True)
+        def pytest_runtestloop(self, session: pytest.Session) -> bool:
+            items = {item.nodeid: item for item in session.items}
+            judge_all(
+                work, lambda tests, module: run_loaded([items[t] for t in tests], module), name
+            )
+            return True
+
+    pytest.main(arguments(ROOT), plugins=[Judge()])
+
+
+def judge_fresh(work: Work, name: str) -> None:
+    """Judges by fresh imports, in forks of a process that has loaded nothing of the room."""
+    check_unloaded()
+    judge_all(work, lambda tests, module: run_fresh(ROOT, tests, module), name)
+
+
+def check_unloaded() -> None:
+    """Raises SystemExit when a module of the room is loaded, or tests are: changes would not be in force."""
+    prefixes = (ROOM.rstrip("/").replace("/", "."), "tests")
+    loaded = [name for name in sys.modules if name.startswith(prefixes)]
+    if loaded:
+        raise SystemExit(f"loaded before they could be changed: {', '.join(sorted(loaded))}")
+
+
+def in_shares(work: Work, judges: Callable[[Work, str], None], name: str, jobs: int) -> None:
+    """Has so many processes judge a share each."""
+    children = []
+    for share in range(jobs):
+        child = os.fork()
+        if child == 0:
+            die_with_parent()
+            part = replace(work, places=work.places[share::jobs])
+            status = 1
+            try:
+                judges(part, f"{name} {share + 1}")
+                status = 0
+            finally:
+                sys.stdout.flush()
+                os._exit(status)
+        children.append(child)
+    for child in children:
+        _, status = os.waitpid(child, 0)
+        if status != 0:
+            raise SystemExit(
+                f"a process that judged ended with {os.waitstatus_to_exitcode(status)}"
+            )
+
+
+# First every place by few tests, as different as can be; then what outlived these by all that execute it.
+ROUNDS = (
+    (judge_loaded, "loaded", FEW_S),
+    (judge_fresh, "fresh", FEW_S),
+    (judge_loaded, "loaded, all tests", math.inf),
+    (judge_fresh, "fresh, all tests", math.inf),
+)
+
+
+def is_left(outcome: Outcome | None, bound_s: float) -> bool:
+    """Whether a place is still to be judged by tests of so many seconds."""
+    return outcome is None or (outcome.kind == "outlived" and bound_s == math.inf)
+
+
+def parsed() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument(
+        "--seconds", type=float, default=1e9, help="begin no other change after that"
+    )
+    parser.add_argument("--jobs", type=int, default=2, choices=(1, 2))
+    parser.add_argument("--seed", type=int, default=1, help="of the order")
+    parser.add_argument("--module", action="append", default=[], help="only this file of the room")
+    parser.add_argument("--text", action="append", default=[], help="only lines with this in them")
+    parser.add_argument("--anew", action="store_true", help="forget what was judged before")
+    return parser.parse_args()
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seconds", type=float, default=3600.0, help="stop beginning others then")
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--module", action="append", default=[])
-    parser.add_argument("--text", action="append", default=[], help="only lines with this in them")
-    arguments = parser.parse_args()
-    preload()
-    listed = []
-    for path in sorted(ROOM.rglob("*.py")):
-        if path.stem in TESTS and (not arguments.module or path.stem in arguments.module):
-            tree = ast.parse(path.read_text(encoding="utf-8"))
-            lines = path.read_text(encoding="utf-8").splitlines()
-            listed += [
-                (path, tree, number)
-                for number, (node, _) in enumerate(places(tree))
-                if not arguments.text
-                or any(text in lines[getattr(node, "lineno", 1) - 1] for text in arguments.text)
-            ]
-    # In a shuffled order, so that a run that is cut short is a fair sample.
-    random.Random(arguments.seed).shuffle(listed)
-    deadline_s = time.monotonic() + arguments.seconds
-    found = []
-    for path, tree, number in listed:
-        if time.monotonic() > deadline_s:
-            break
-        found.append(_judged(path, tree, number))
-    return _written(found, len(listed), arguments.seed)
+    asked, began_s = parsed(), time.monotonic()
+    source, sources = source_sha256(), sources_of()
+    listed = [place for module, text in sources.items() for place in places(module, text)]
+    if asked.anew:
+        (PARTIAL / "judged.jsonl").unlink(missing_ok=True)
+    for module in LOADED:
+        importlib.import_module(module)
+    check_unloaded()
+    baseline = baseline_of(source, sources)
+    chosen = [place for place in listed if _chosen(place, asked)]
+    for judges, name, bound_s in ROUNDS:
+        done = kept_outcomes(source, sources)
+        left = [p for p in chosen if is_left(done.get((p.module, p.number)), bound_s)]
+        # What loaded functions do not bear is left for a fresh import.
+        if judges is judge_loaded:
+            left = [p for p in left if not baseline.is_early(p)]
+        random.Random(asked.seed).shuffle(left)
+        print(f"{len(done)} judged, {len(left)} to judge ({name})", flush=True)
+        if left:
+            work = Work(left, baseline, source, began_s, asked.seconds, bound_s)
+            in_shares(work, judges, name, asked.jobs)
+    return written(listed, kept_outcomes(source, sources), source, time.monotonic() - began_s)
 
 
-def _judged(path: Path, tree: ast.Module, number: int) -> Mutant:
-    node, kind = list(places(tree))[number]
-    line = int(getattr(node, "lineno", 0))
-    text = path.read_text(encoding="utf-8").splitlines()[line - 1].strip()
-    module = path.relative_to(ROOM).as_posix()
-    outcome = noticed(path, changed(tree, number))
-    why = explained(module, kind, text) if outcome == "survived" else None
-    made = Mutant(module, line, kind, text, outcome, why)
-    sys.stderr.write(f"{outcome:<8} {module}:{line} {kind}: {text}\n")
-    sys.stderr.flush()
-    return made
+def _chosen(place: Place, asked: argparse.Namespace) -> bool:
+    named = not asked.module or any(place.module.endswith("/" + name) for name in asked.module)
+    return named and (not asked.text or any(text in place.text for text in asked.text))
 
 
-def _written(found: list[Mutant], places_in_all: int, seed: int) -> int:
-    survivors = [m for m in found if m.outcome == "survived"]
-    told = {
-        "room": "trust",
-        "places": places_in_all,
-        "judged": len(found),
-        "seed": seed,
-        "outcomes": dict(Counter(m.outcome for m in found)),
-        "by_module": {
-            name: dict(Counter(m.outcome for m in found if m.module == name))
-            for name in sorted({m.module for m in found})
-        },
-        "survivors": [asdict(m) for m in survivors],
-        "unexplained": sum(m.why is None for m in survivors),
-    }
+def written(listed: list[Place], outcomes: dict[Key, Outcome], source: str, seconds: float) -> int:
+    """Tells what was found; of a whole run it writes the dated file."""
+    report = summary(listed, outcomes)
+    for line in (*report["stale"], *report["needless"]):
+        print(f"stale explanation: {line}")
+    for one in report["unnoticed"]:
+        if one["why"] is None:
+            print(
+                f"{one['outcome']['kind']}: {one['module']}:{one['line']} {one['scope']}: {one['before']!r} -> {one['after']!r}"
+            )
+    print(
+        f"{report['judged']} of {report['places']} judged: {report['outcomes']}; {report['unexplained']} unexplained"
+    )
+    if report["judged"] < report["places"]:
+        print("not finished: the same command goes on")
+        return 2
     path = ROOT / "results" / "proofs" / f"mutants-{run_stamp()}.json"
+    told = {"source_sha256": source, "seconds_of_last_run": round(seconds), **report}
     write_atomic(path, json.dumps(told, indent=2).encode() + b"\n")
-    sys.stdout.write(f"{path}: {told['outcomes']}, {told['unexplained']} unexplained\n")
-    return 1 if told["unexplained"] else 0
+    print(path)
+    return 1 if report["unexplained"] or report["stale"] or report["needless"] else 0
+
+
+def summary(listed: list[Place], outcomes: dict[Key, Outcome]) -> dict[str, Any]:
+    """Returns the counts, and each change that was not noticed with why, if that is explained."""
+    found = ((p, outcomes.get((p.module, p.number))) for p in listed)
+    judged = [(p, o) for p, o in found if o is not None and o.kind != "outlived"]
+    unnoticed = [
+        {
+            "module": place.module,
+            "line": place.line,
+            "scope": place.scope,
+            "kind": place.kind,
+            "text": place.text,
+            "before": place.before,
+            "after": place.after,
+            "outcome": asdict(outcome),
+            "why": why_unnoticed(place) if outcome.kind == "survived" else None,
+        }
+        for place, outcome in judged
+        if outcome.kind not in NOTICED
+    ]
+    return {
+        "room": ROOM,
+        "places": len(listed),
+        "judged": len(judged),
+        "outcomes": dict(Counter(outcome.kind for _, outcome in judged)),
+        "by_module": {
+            module: dict(Counter(o.kind for p, o in judged if p.module == module))
+            for module in sorted({p.module for p, _ in judged})
+        },
+        "timeouts": [f"{p.module}:{p.line} {p.after}" for p, o in judged if o.kind == "timeout"],
+        "unnoticed": unnoticed,
+        "unexplained": sum(one["why"] is None for one in unnoticed),
+        "stale": stale(listed),
+        "needless": [
+            f"{p.module}:{p.line}: {p.before}: {o.by} notices it"
+            for p, o in judged
+            if o.kind in NOTICED and why_unnoticed(p)
+        ],
+    }
 
 
 if __name__ == "__main__":
