@@ -4,8 +4,14 @@ import os
 
 import pytest
 
-from orchestrator.core.errors import DocumentError
-from orchestrator.core.files import read_confined, safe_relative, write_atomic
+from orchestrator.core.errors import DocumentError, EnvironmentMissing
+from orchestrator.core.files import (
+    read_confined,
+    relink,
+    require_writable,
+    safe_relative,
+    write_atomic,
+)
 
 
 def test_an_atomic_write_replaces_and_leaves_nothing_beside(tmp_path):
@@ -52,3 +58,21 @@ def test_a_file_over_the_bound_is_refused(tmp_path):
     (tmp_path / "big").write_bytes(b"x" * 101)
     with pytest.raises(DocumentError, match="at most 100 bytes"):
         read_confined(tmp_path, "big", max_bytes=100)
+
+
+def test_a_folder_in_which_a_file_can_be_made_is_left_as_it_was(tmp_path):
+    require_writable(tmp_path / "not" / "there", "runs")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_in_which_no_file_can_be_made_is_refused_with_the_systems_words(tmp_path):
+    (tmp_path / "file").write_bytes(b"")
+    with pytest.raises(EnvironmentMissing, match=r"\(runs\), found: Not a directory") as refused:
+        require_writable(tmp_path / "file", "runs")
+    assert refused.value.reference == "folder-not-writable"
+
+
+def test_a_link_is_pointed_elsewhere_in_one_step(tmp_path):
+    for target in ("one", "two"):
+        relink(tmp_path / "link", target)
+        assert [(p.name, str(p.readlink())) for p in tmp_path.iterdir()] == [("link", target)]

@@ -127,3 +127,29 @@ def test_a_link_whose_content_is_not_its_blob_is_no_diff_of_git(git, tmp_path):
     diff = git("diff-tree", *FORM, before, tree_of(git))
     with pytest.raises(ValueError, match="content of link"):
         read_changes(diff.replace(b"+conf", b"+evil"))
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        b'"a/x\\t" b/x',
+        b'"a/\\q" "b/\\q"',
+        b'"a/x "b/x"',
+        b"a/x b/y",
+        b"a/x  b/x",
+        b"x/x b/x",
+        b"",
+    ],
+    ids=[
+        "one quoted",
+        "no escape of git's",
+        "open quote",
+        "two paths",
+        "two spaces",
+        "no side",
+        "none",
+    ],
+)
+def test_a_head_that_does_not_name_one_path_twice_is_refused(names):
+    with pytest.raises(ValueError, match="expected"):
+        read_changes(b"diff --git " + names + b"\nold mode 100644\nnew mode 100755\n")

@@ -172,3 +172,54 @@ def test_a_private_key_of_another_kind_is_refused(tmp_path):
     path.chmod(0o600)
     with pytest.raises(DocumentError, match="Ed25519"):
         SigningKey.load(path)
+
+
+def test_a_key_file_is_made_once_and_read_back(tmp_path):
+    made = SigningKey.create(tmp_path / "key.pem")
+    assert SigningKey.load(tmp_path / "key.pem").public == made.public
+    with pytest.raises(UsageError) as refused:
+        SigningKey.create(tmp_path / "key.pem")
+    assert refused.value.reference == "signing-key-not-made"
+
+
+@pytest.mark.parametrize(
+    "text", [b"", b"-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n"]
+)
+def test_a_file_that_holds_no_key_is_refused(tmp_path, text):
+    path = tmp_path / "key.pem"
+    path.write_bytes(text)
+    path.chmod(0o600)
+    with pytest.raises(DocumentError) as refused:
+        SigningKey.load(path)
+    assert refused.value.reference == "signing-key-malformed"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("genpkey", "-algorithm", "X25519"),
+        ("genpkey", "-algorithm", "ed25519", "-aes256", "-pass", "pass:word"),
+    ],
+)
+def test_a_key_of_another_kind_or_under_a_password_is_refused(tmp_path, words):
+    path = tmp_path / "key.pem"
+    subprocess.run(["openssl", *words, "-out", str(path)], check=True, capture_output=True)
+    path.chmod(0o600)
+    with pytest.raises(DocumentError) as refused:
+        SigningKey.load(path)
+    assert refused.value.reference == "signing-key-malformed"
+
+
+def test_a_key_file_that_is_not_there_is_named(tmp_path):
+    with pytest.raises(UsageError) as refused:
+        SigningKey.load(tmp_path / "none.pem")
+    assert refused.value.reference == "signing-key-missing"
+
+
+@pytest.mark.parametrize("mode", [0o640, 0o604, 0o601])
+def test_a_key_that_others_can_reach_is_not_used(tmp_path, mode):
+    SigningKey.create(tmp_path / "key.pem")
+    (tmp_path / "key.pem").chmod(mode)
+    with pytest.raises(UsageError) as refused:
+        SigningKey.load(tmp_path / "key.pem")
+    assert refused.value.reference == "signing-key-exposed"

@@ -151,3 +151,11 @@ def test_proofs_of_what_is_not_there_are_not_made(tree):
     ):
         with pytest.raises(ValueError, match="tree"):
             call()
+
+
+@pytest.mark.parametrize("old_size", [3, 5, 6, 7])
+def test_growth_without_a_proof_is_not_consistent(tree, old_size):
+    old = MerkleTree(leaf_hash(b"record %d" % i) for i in range(old_size))
+    assert not consistency_holds(
+        old_size=old_size, size=SIZE, proof=(), old_root=old.root(), root=tree.root()
+    )

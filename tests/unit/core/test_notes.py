@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+
 import pytest
 
 from orchestrator.core.errors import DocumentError, IntegrityError, MemtrialError
@@ -89,3 +91,22 @@ def test_no_changed_byte_passes(key):
 def test_other_forms_are_refused(note):
     with pytest.raises(DocumentError):
         parse_checkpoint(note, where="note")
+
+
+def signature_of(raw: bytes) -> bytes:
+    note = sign_checkpoint(CHECKPOINT, SigningKey.generate()).decode()
+    text = note.split("\n\n", maxsplit=1)[0]
+    return f"{text}\n\n\u2014 memtrial.local/run {base64.b64encode(raw).decode()}\n".encode()
+
+
+@pytest.mark.parametrize("length", [1, 4])
+def test_a_signature_of_no_byte_after_its_key_hash_is_refused(length):
+    with pytest.raises(DocumentError, match="expected a checkpoint"):
+        parse_checkpoint(signature_of(b"x" * length), where="note")
+
+
+@pytest.mark.parametrize("length", [31, 33])
+def test_a_root_of_another_length_is_refused(key, length):
+    other = Checkpoint(CHECKPOINT.origin, CHECKPOINT.size, b"r" * length)
+    with pytest.raises(DocumentError, match="expected a checkpoint"):
+        parse_checkpoint(sign_checkpoint(other, key), where="note")

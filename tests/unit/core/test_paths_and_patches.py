@@ -2,7 +2,7 @@
 
 import pytest
 
-from orchestrator.core.patchtext import added_lines, touched_paths
+from orchestrator.core.patchtext import added_lines, binary_parts, touched_paths
 from orchestrator.core.pathglob import matches_any
 
 
@@ -51,3 +51,14 @@ def test_quoted_names_are_read():
 
 def test_a_file_without_newline_at_its_end():
     assert added_lines(b"@@ -0,0 +1 @@\n+last\n\\ No newline at end of file\n") == [b"last"]
+
+
+def test_a_broken_line_of_a_binary_part_is_left_out():
+    diff = b"GIT binary patch\nliteral 5\nMO=+JF*YE\nMa\x01b\n\nliteral 0\n\n"
+    whole = binary_parts(diff.replace(b"Ma\x01b\n", b""))
+    assert binary_parts(diff) == whole
+
+
+def test_the_note_on_a_missing_last_newline_is_no_line_of_a_hunk():
+    diff = b"@@ -1 +1,2 @@\n-a\n\\ No newline at end of file\n+b\n+c\n"
+    assert added_lines(diff) == [b"b", b"c"]

@@ -8,7 +8,7 @@ import tarfile
 
 import pytest
 
-from orchestrator.core.errors import DocumentError, IntegrityError, MemtrialError
+from orchestrator.core.errors import DocumentError, IntegrityError, MemtrialError, UsageError
 from orchestrator.core.ustar import ArchiveReader, write_archive
 
 FILES = {"a.txt": b"one", "b/c.bin": bytes(range(256)) * 3, "b/empty": b"", "z": b"x" * 512}
@@ -139,3 +139,24 @@ def test_random_bytes_never_raise_anything_but_a_refusal(path):
         except MemtrialError:
             continue
         assert found != FILES or path.read_bytes() == whole
+
+
+def test_a_file_that_is_not_there_is_no_archive(tmp_path):
+    with pytest.raises(UsageError) as refused:
+        ArchiveReader(tmp_path / "none.tar")
+    assert refused.value.reference == "archive-missing"
+
+
+def test_a_link_in_an_archives_place_is_not_followed(path, tmp_path):
+    (tmp_path / "link.tar").symlink_to(path)
+    with pytest.raises(UsageError, match="expected an archive"):
+        ArchiveReader(tmp_path / "link.tar")
+
+
+def test_a_member_larger_than_its_reader_bears_is_refused(path):
+    archive = ArchiveReader(path)
+    try:
+        with pytest.raises(DocumentError, match="at most 2 bytes, found 3 bytes"):
+            archive.read("a.txt", max_bytes=2)
+    finally:
+        archive.close()
