@@ -21,10 +21,10 @@ from orchestrator.core.strictjson import MAX_BYTES, parse_json
 
 def _on_the_calendar(text: str) -> str:
     """Returns the time; the thirteenth month, hour 24 or the sixty-first second is none."""
-    datetime.fromisoformat(text)
     if text[11:13] == "24":
         # Some Pythons take it for the next day's midnight, others refuse it.
         raise ValueError("hour must be in 0..23")
+    datetime.fromisoformat(text)
     return text
 
 
