@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 from orchestrator.attest import layout
 from orchestrator.audit.artifacts import check_artifacts, check_isolation
+from orchestrator.audit.asked import check_asked
 from orchestrator.audit.attempts import Attempted, attempted
 from orchestrator.audit.ends import check_end
 from orchestrator.audit.opening import Opened
@@ -31,13 +32,14 @@ CHECKS: tuple[Callable[[Attempted], None], ...] = (
     check_injection,
     check_isolation,
     check_acted,
+    check_asked,
     check_harvest,
     check_screening,
     check_metrics,
 )
 
 # In every run, whatever it came to.
-OWN_WORD = "exit codes, harvested trees, sizes and listings of images are the record's own word"
+OWN_WORD = "exit codes, harvested trees, sizes, listings of images and what memory systems ranked are the record's own word"
 
 
 def check_stages(opened: Opened, dossier: Dossier) -> Found:

@@ -26,6 +26,7 @@ from tests.evidence.spending_operations import (
     lower_caps,
 )
 from tests.evidence.tamper import Files
+from tests.evidence.tool_operations import TOOLS_CHANGES
 
 Entries = list[dict[str, Any]]
 
@@ -372,7 +373,7 @@ RECORD_CHANGES: dict[str, Callable[[Entries, BlobStore], None]] = {
         skip_act,
         late_record,
     )
-} | {**SPENDING_RECORD_CHANGES, **INSIDER_CHANGES, **FINDINGS}
+} | {**SPENDING_RECORD_CHANGES, **INSIDER_CHANGES, **FINDINGS, **TOOLS_CHANGES}
 
 
 def _limits(plan: dict[str, Any]) -> None:

@@ -12,6 +12,7 @@ from orchestrator.core.keys import SigningKey
 from orchestrator.pipeline.options import PlanRequest
 from orchestrator.pipeline.seal import Signer
 from tests.played_chat import CHAT, record_chat_run
+from tests.played_tools import record_tool_run
 from tests.recorded import EIGHT, TINY, files_of, record_run, seal
 
 NOW = "2099-01-01T00:00:00Z"
@@ -51,6 +52,15 @@ def eight(tmp_path_factory: pytest.TempPathFactory) -> Sealed:
 def chatting(tmp_path_factory: pytest.TempPathFactory) -> Sealed:
     """Two trials of an agent that asked a model through the gateway. Read only."""
     folder = record_chat_run(tmp_path_factory.mktemp("chatting"))
+    key = SigningKey.generate()
+    seal(folder, Signer(key, "operator"))
+    return Sealed(folder, files_of(folder), key)
+
+
+@pytest.fixture(scope="session")
+def tooled(tmp_path_factory: pytest.TempPathFactory) -> Sealed:
+    """Two trials of an agent, one of which asked its memory as tools. Read only."""
+    folder = record_tool_run(tmp_path_factory.mktemp("tooled"))
     key = SigningKey.generate()
     seal(folder, Signer(key, "operator"))
     return Sealed(folder, files_of(folder), key)
