@@ -75,5 +75,5 @@ def maintenance_limits(rows: tuple[MaintenanceRow, ...]) -> tuple[str, ...]:
     if not without:
         return ()
     return (
-        f"Maintenance: {_NO_REVIEWS} under {', '.join(without)}, so a comparison of minutes is INSUFFICIENT.",
+        f"No review log of what {', '.join(without)} held back: the minutes that it costs people are unknown, and a comparison of them is INSUFFICIENT.",
     )

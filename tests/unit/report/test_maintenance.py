@@ -86,7 +86,7 @@ def test_a_candidate_without_an_answer_leaves_the_arm_unknown(plan):
 def test_without_any_minutes_nothing_is_shown_and_the_limit_is_told(plan):
     assert shown(plan) == ""
     (said,) = maintenance_limits(maintenance_of(plan))
-    assert "under reference_e2e" in said
+    assert "what reference_e2e held back" in said
     assert said.endswith("INSUFFICIENT.")
 
 
