@@ -6,12 +6,12 @@ again. What an answer says follows from its notes, and the notes from the store.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 from orchestrator.audit.attempts import Attempted
 from orchestrator.core.errors import DocumentError
 from orchestrator.core.strictjson import parse_json
-from orchestrator.memory.compile import framed, render
+from orchestrator.memory.compile import framed, render, render_item
 from orchestrator.memory.sessions import PROJECT
 from orchestrator.memory.tools.server import ARGUMENT_OF, NOTHING, SERVER
 from orchestrator.model.lifecycle import MAX_K, RankedItem, StoredMemory, StoreDump
@@ -37,7 +37,7 @@ def check_asked(seen: Attempted) -> None:
     for call in log.calls:
         _check_call(seen, call, notes, ranked)
         if call.tool == "memory_search":
-            ranked |= {*call.item_ids, *call.left_out}
+            ranked |= set(_ranked(call))
 
 
 def _notes(seen: Attempted) -> Mapping[str, StoredMemory]:
@@ -53,7 +53,7 @@ def _check_call(
     seen: Attempted, call: ServedCall, notes: Mapping[str, StoredMemory], ranked: set[str]
 ) -> None:
     asked = _argument(seen, call)
-    given = [*call.item_ids, *call.left_out]
+    given = _ranked(call)
     where = f"answer {call.seq}"
     seen.require(f"notes of {where}, each once", sorted(set(given)), sorted(given))
     if call.tool == "memory_get":
@@ -63,11 +63,19 @@ def _check_call(
         raise seen.differs(f"fewer notes in {where}", f"{len(given)}")
     unknown = [name for name in given if name not in notes or notes[name].scope != PROJECT]
     seen.require(f"notes of {where} that the frozen store has not", [], unknown)
-    text = _text(notes[name] for name in call.item_ids)
+    for dropped in call.left_out:
+        line = render_item(_item(notes[dropped.item_id]))
+        seen.require(f"tokens of {dropped.item_id}", seen.counter.count(line), dropped.tokens)
+    text = render(_item(notes[name]) for name in call.item_ids)
     seen.require(f"text of {where}", text or NOTHING, call.text)
     budget = seen.condition.budget
     if budget is not None and seen.counter.count(framed(text)) > budget.max_tokens:
         raise seen.differs(f"an {where} of at most {budget.max_tokens} tokens", "more")
+
+
+def _ranked(call: ServedCall) -> list[str]:
+    """Returns the notes that were ranked for a question: those in its answer, then those left out of it."""
+    return [*call.item_ids, *(dropped.item_id for dropped in call.left_out)]
 
 
 def _argument(seen: Attempted, call: ServedCall) -> str:
@@ -83,6 +91,5 @@ def _argument(seen: Attempted, call: ServedCall) -> str:
     return value
 
 
-def _text(memories: Iterable[StoredMemory]) -> str:
-    """Returns notes in the template that all arms share."""
-    return render(RankedItem(memory_id=memory.memory_id, text=memory.text) for memory in memories)
+def _item(memory: StoredMemory) -> RankedItem:
+    return RankedItem(memory_id=memory.memory_id, text=memory.text)

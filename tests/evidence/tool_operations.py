@@ -39,7 +39,8 @@ def _answer_less(log: Log) -> None:
 
 
 def _answer_from_elsewhere(log: Log) -> None:
-    log["calls"][0]["left_out"].append("m99")
+    stray = {"item_id": "m99", "tokens": 9, "reason": "over_budget"}
+    log["calls"][0]["left_out"].append(stray)
 
 
 def _get_what_no_search_gave(log: Log) -> None:
