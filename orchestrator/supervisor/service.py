@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import socket
+import stat
 import sys
 import threading
 from collections.abc import Callable
@@ -129,6 +130,23 @@ def _say(line: str) -> None:
     sys.stderr.flush()
 
 
+def _is_free(path: Path) -> bool:
+    """Removes a socket at which nobody listens any more, and nothing else; tells whether the path is free."""
+    try:
+        if not stat.S_ISSOCK(path.lstat().st_mode):
+            return False
+        with socket.socket(socket.AF_UNIX) as probe:
+            probe.connect(str(path))
+    except FileNotFoundError:
+        return True
+    except ConnectionRefusedError:
+        path.unlink(missing_ok=True)
+        return True
+    except OSError:
+        return False
+    return False
+
+
 class Service:
     """The socket and those who serve it."""
 
@@ -149,18 +167,18 @@ class Service:
             say: takes a line of the service's log.
 
         Raises:
-            UsageError: something is at that path already.
+            UsageError: something is at that path already that is not a socket which a dead supervisor left.
         """
         self._identity = identity
         self._means = means
         self._say = say
         self._places = Places(MAX_OF_ONE_USER)
         self._ended = threading.Event()
-        if path.exists() or path.is_symlink():
+        if not _is_free(path):
             raise UsageError(
                 "socket-taken",
                 f"{path}: expected nothing there, found something",
-                hint="end the other supervisor, or remove what it left",
+                hint="end the other supervisor, or remove what is there",
             )
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self._path = path

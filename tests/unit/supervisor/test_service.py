@@ -240,6 +240,25 @@ def test_a_socket_that_is_taken_is_not_taken_over(served, place):
         Service(identity, served[0])
 
 
+def test_a_socket_that_a_dead_supervisor_left_is_no_obstacle(place, tmp_path):
+    folder, key_file, _ = place
+    with socket.socket(socket.AF_UNIX) as dead:
+        dead.bind(str(tmp_path / "s"))
+    identity = load_identity(folder, key_file, allowed_uids=frozenset({os.geteuid()}))
+    for _ in serving(identity, tmp_path / "s"):
+        assert ask_supervisor(*QUESTION, path=tmp_path / "s")
+
+
+@pytest.mark.parametrize("make", [Path.touch, Path.mkdir, lambda p: p.symlink_to("none")])
+def test_what_is_no_socket_is_left_as_it_is(place, tmp_path, make):
+    folder, key_file, _ = place
+    identity = load_identity(folder, key_file, allowed_uids=frozenset({os.geteuid()}))
+    make(tmp_path / "s")
+    with pytest.raises(UsageError, match="found something"):
+        Service(identity, tmp_path / "s")
+    assert (tmp_path / "s").lstat()
+
+
 def test_nobody_answering_is_a_refusal(tmp_path):
     with pytest.raises(ApprovalRefused) as refused:
         ask_supervisor(*QUESTION, path=tmp_path / "none")
