@@ -62,7 +62,7 @@ def test_a_dispatched_run_goes_through_containers_and_goes_on_under_its_approval
             start_run(here.plan, watch=watch, workers=1, supervised=here.way())
     assert len(here.provider.seen) == 2
     assert (folder / layout.APPROVAL).is_file()
-    own = here.world.state / "runs" / folder.name
+    own = here.world.state / "runs" / here.world.ingredients.approval["nonce"]
     for name in ("traffic.jsonl", "bodies.pack"):
         assert (folder / "gateway" / name).read_bytes() == (own / name).read_bytes()
     kinds = [
