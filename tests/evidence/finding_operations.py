@@ -140,6 +140,7 @@ def lose_the_model_after_a_leak(entries: Entries, blobs: BlobStore) -> None:
 FINDINGS: dict[str, Callable[[Entries, BlobStore], None]] = {
     "invent_hidden": invented("hidden"),
     "invent_canary": invented("canary"),
+    "invent_host_path": invented("host_path"),
     "blame_the_harness": blame_the_harness,
     "find_what_nobody_searched": find_what_nobody_searched,
     "stop_searching": stop_searching,

@@ -21,6 +21,7 @@ from orchestrator.core.keys import SigningKey
 from orchestrator.model.isolation import Inventory, ProcessSeen
 from orchestrator.pipeline.seal import Signer
 from tests.evidence.conftest import NOW
+from tests.evidence.finding_operations import FINDINGS
 from tests.evidence.tamper import rewrite_record
 from tests.recorded import (
     EIGHT,
@@ -243,3 +244,45 @@ def test_reports_of_one_record_are_equal_to_the_byte(troubled, tmp_path):
     before = files_of(folder)
     write_reports(folder)
     assert files_of(folder) == before
+
+
+def found_in(answer, name="stages"):
+    return next(check for check in answer.checks if check.name == name)
+
+
+def test_without_the_runs_own_canary_a_foreign_one_is_told_as_own_word(troubled, tmp_path):
+    folder = _copy(troubled, tmp_path)
+    (folder / layout.CANARY).unlink()
+    seal(folder, Signer(troubled[1], "operator"))
+    answer = verify(folder, troubled[1])
+    assert answer.exit_code == 0, answer.failed
+    stages = found_in(answer)
+    assert stages.status == "partly"
+    assert "2 found of a canary where the run's own is not kept, by the record's" in stages.detail
+
+
+def test_without_the_runs_own_canary_none_can_be_found_where_none_stands(eight, tmp_path):
+    import shutil
+
+    folder = tmp_path / "copy"
+    shutil.copytree(eight.folder, folder)
+    (folder / layout.CANARY).unlink()
+    rewrite_record(folder, FINDINGS["invent_canary"], eight.key)
+    answer = verify(folder, eight.key)
+    assert [(c.name, c.reference) for c in answer.failed] == [("stages", "stages-mixed-up")]
+
+
+def test_a_trial_condemned_for_a_path_of_the_host_is_told_as_own_word(eight, tmp_path):
+    """The paths of the machine are in no bundle: nobody else can search for them."""
+    import shutil
+
+    folder = tmp_path / "copy"
+    shutil.copytree(eight.folder, folder)
+    rewrite_record(folder, FINDINGS["invent_host_path"], eight.key)
+    answer = verify(folder, eight.key)
+    assert answer.exit_code == 0, answer.failed
+    stages = found_in(answer)
+    assert (stages.status, "1 found of a path of the host, by the record's" in stages.detail) == (
+        "partly",
+        True,
+    )
