@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from orchestrator.audit.attempts import Attempted
+from orchestrator.core.canonical import digest_sha256
 from orchestrator.core.errors import DocumentError
 from orchestrator.core.strictjson import parse_json
 from orchestrator.memory.compile import framed, render, render_item
 from orchestrator.memory.sessions import PROJECT
-from orchestrator.memory.tools.server import ARGUMENT_OF, NOTHING, SERVER
+from orchestrator.memory.tools.server import ARGUMENT_OF, NOTHING, SERVER, TOOLS
 from orchestrator.model.lifecycle import MAX_K, RankedItem, StoredMemory, StoreDump
 from orchestrator.model.memory import Remembered
 from orchestrator.model.record import Stage
@@ -30,7 +31,8 @@ def check_asked(seen: Attempted) -> None:
     if log is None:
         return
     seen.require("tool server", (SERVER, seen.condition.adapter), (log.server, log.adapter))
-    seen.require("tools", sorted(ARGUMENT_OF), sorted(tool.name for tool in log.tools))
+    tools = [(str(tool["name"]), digest_sha256(tool)) for tool in TOOLS]
+    seen.require("tools", tools, [(tool.name, tool.sha256) for tool in log.tools])
     seen.require("answers in order", list(range(len(log.calls))), [c.seq for c in log.calls])
     notes = _notes(seen)
     ranked: set[str] = set()
@@ -41,12 +43,19 @@ def check_asked(seen: Attempted) -> None:
 
 
 def _notes(seen: Attempted) -> Mapping[str, StoredMemory]:
-    """Returns what the frozen store holds; nothing where the memory system broke its contract."""
+    """Returns what a search of the frozen store may show: what is active in this project.
+
+    Nothing where the memory system broke its contract.
+    """
     data = seen.found(Stage.REMEMBER, "dump")
     if data is None or seen.document(Stage.REMEMBER, Remembered).failure is not None:
         return {}
     dump = StoreDump.parse_canonical(data, where=f"dump of {seen.trial.key}")
-    return {memory.memory_id: memory for memory in dump.memories}
+    return {
+        memory.memory_id: memory
+        for memory in dump.memories
+        if memory.status == "active" and memory.scope == PROJECT
+    }
 
 
 def _check_call(
@@ -61,8 +70,8 @@ def _check_call(
         seen.require(f"notes of {where}", [asked] if asked in ranked else [], given)
     if len(given) > (seen.condition.retrieve_k or MAX_K):
         raise seen.differs(f"fewer notes in {where}", f"{len(given)}")
-    unknown = [name for name in given if name not in notes or notes[name].scope != PROJECT]
-    seen.require(f"notes of {where} that the frozen store has not", [], unknown)
+    unknown = [name for name in given if name not in notes]
+    seen.require(f"notes of {where} that the frozen store does not show", [], unknown)
     for dropped in call.left_out:
         line = render_item(_item(notes[dropped.item_id]))
         seen.require(f"tokens of {dropped.item_id}", seen.counter.count(line), dropped.tokens)

@@ -4,17 +4,31 @@ from __future__ import annotations
 
 import json
 import shutil
+import tempfile
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from orchestrator.agents.registry import PACKAGED_AGENTS
+from orchestrator.agents.channels import SERVER, delivered
+from orchestrator.agents.registry import PACKAGED_AGENTS, driver_for
+from orchestrator.agents.servers import FAILED, stated_of
+from orchestrator.core.places import cache_root, fixtures_root
 from orchestrator.gateway.bodies import BodyPack
 from orchestrator.gateway.log import GENESIS_SHA256, read_lines
 from orchestrator.ledger.blobs import BlobStore
 from orchestrator.model.exchange import Exchange, TrafficLine
-from orchestrator.pipeline.agentsmoke import TASK, WITH, report_of
+from orchestrator.model.proof import CONNECTED
+from orchestrator.pipeline.agentsmoke import TASK, WITH, WITHOUT, report_of
+from orchestrator.pipeline.options import PlanRequest
+from orchestrator.pipeline.setup import make_plan
+from orchestrator.pipeline.traffic import gateway_of
+from orchestrator.protocols import GatewayAccess, TrialPlace
+from orchestrator.sandbox.adapter import DockerSandbox
+from orchestrator.sandbox.engine import connect
+from orchestrator.sandbox.identity import installation_id
+from orchestrator.sources.loader import load_task
 from tests.docker.conftest import ours
 from tests.docker.test_runs import memtrial
 
@@ -65,6 +79,7 @@ def test_it_replays_in_fresh_containers_and_a_changed_byte_is_divergent(solved):
     assert "LEFT ITS RECORDING at call 0 of " in finished.stdout
 
 
+STATED = {"codex": None, "claude-code": CONNECTED}
 OWN = {"codex": "curated_file_agents_md", "claude-code": "curated_file_session_start"}
 ARMS = {"reference_mcp": (True, "served"), "tool_presence_placebo": (False, "served")}
 
@@ -95,6 +110,7 @@ def test_the_agent_lists_and_calls_the_tools_and_each_answer_comes_before_its_mo
         assert (log["connected"], log["listed"] >= 1, log["refused"]) == (1, True, 0)
         assert [call["tool"] for call in log["calls"]] == ["memory_search"]
         assert [answer["ordinal"] for answer in proof["answers"]] == [1]
+        assert proof["stated"] == STATED[channelled[2]]
         assert bool(log["calls"][0]["item_ids"]) is (arm == "reference_mcp")
 
 
@@ -104,6 +120,24 @@ def test_what_tools_and_channels_showed_is_proven_again_by_a_stranger(channelled
     assert finished.returncode == 0, finished.stderr
     (line,) = [said for said in finished.stdout.splitlines() if " injections " in said]
     assert (" ok " in line, " 3 " in line) == (True, True)
+
+
+@pytest.mark.parametrize("agent", sorted(OWN))
+def test_a_client_whose_server_is_not_there_says_so_itself(agent):
+    task = load_task(fixtures_root(), TASK)
+    plan = make_plan(PlanRequest(agents=(agent,), tasks=(TASK,), conditions=(WITHOUT,)), print)
+    sandbox = DockerSandbox(connect(), installation_id(cache_root()))
+    with tempfile.TemporaryDirectory(prefix="mta-") as name, ExitStack() as open_now:
+        gateway = open_now.enter_context(gateway_of(plan, Path(name), (task,)))
+        assert gateway is not None
+        opened = gateway.open_trial(TrialPlace("t", TASK, WITHOUT, 1, ("agent",)))
+        # No door is bound: the bridge to the server ends at once.
+        pin = plan.pin_of(plan.trials[0])
+        workspace = open_now.enter_context(sandbox.open(pin, trial="t", sockets=opened.folder))
+        access = GatewayAccess(workspace.gateway_url or "", opened.token("agent"), plan.agent(agent).model or "")  # fmt: skip
+        launch = driver_for(agent).launch(task.brief.prompt, task.rehearsal, access)
+        outcome = workspace.act(delivered(agent, launch, "mcp", ""))
+    assert stated_of(agent, outcome.output, SERVER) == FAILED, outcome.output[-2000:]
 
 
 def document_of(run: Path, arm: str, name: str) -> dict[str, Any]:
