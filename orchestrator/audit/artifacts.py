@@ -18,6 +18,7 @@ from orchestrator.pipeline.isolation import MAX_DIFFERENCES
 from orchestrator.pipeline.tracing import is_traced
 from orchestrator.sandbox.declared import compare, declare
 
+UNDECLARED = "attempt ended for a container not as declared"
 _OF_A_PHASE = ("seal", "report", "log", "tests")
 
 
@@ -72,7 +73,8 @@ def _of_grade(seen: Attempted, *, asks: bool) -> Iterator[str]:
 def check_isolation(seen: Attempted) -> None:
     """The declaration is that of plan and arm, and the differences are those of declaration and inventory.
 
-    The digest of the image's listing, and what was found in its layers, are the record's own word.
+    The digest of the image's listing, what was found in its layers, and the inventory itself are the record's own
+    word; an attempt that ended for what an inventory holds is counted.
 
     Raises:
         MemtrialError: declaration, differences, layers or literals are not what plan and inventory give.
@@ -91,6 +93,7 @@ def check_isolation(seen: Attempted) -> None:
     seen.require("condition", seen.condition.id, proof.condition_id)
     seen.require("layers", pin.agent_image.diff_ids, proof.layers)
     check_found_before(seen, proof)
+    seen.own_word(UNDECLARED, bool(proof.differences))
     kept = seen.found(Stage.ISOLATE, "inventory")
     if kept is None:
         return

@@ -28,6 +28,8 @@ from orchestrator.pipeline.breaches import (
 NO_MODEL = "model-unavailable"
 """The one end between `act` and harvest that the gateway's record alone tells."""
 
+OTHER_RUNTIME = "attempt ended for another container runtime"
+
 
 def check_end(seen: Attempted) -> None:
     """Refuses an attempt that did not end as its documents say.
@@ -43,6 +45,7 @@ def check_end(seen: Attempted) -> None:
         found = _breach(seen, stage)
         if found is not None:
             breached, fault = stage, found
+    seen.own_word(OTHER_RUNTIME, breached is Stage.PREPARE)
     condemned = seen.found(Stage.GRADE, CONDEMNED) if seen.has(Stage.GRADE) else None
     if condemned is not None:
         _check_condemned(seen, fault, condemned)

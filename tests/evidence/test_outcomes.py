@@ -250,6 +250,15 @@ def found_in(answer, name="stages"):
     return next(check for check in answer.checks if check.name == name)
 
 
+def test_a_block_that_a_container_cost_is_told_as_own_word(troubled):
+    """The inventory is the account of the machine that ran it."""
+    stages = found_in(verify(*troubled))
+    assert stages.status == "partly"
+    assert stages.detail.startswith(
+        "1 attempt ended for a container not as declared, by the record's own word; exit codes"
+    )
+
+
 def test_without_the_runs_own_canary_a_foreign_one_is_told_as_own_word(troubled, tmp_path):
     folder = _copy(troubled, tmp_path)
     (folder / layout.CANARY).unlink()
