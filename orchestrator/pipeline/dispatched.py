@@ -44,6 +44,10 @@ from orchestrator.trust.envelope import MAX_ENVELOPE_BYTES, parse_envelope
 MAX_ANSWER_BYTES = 64 * 1024 * 1024
 # The gate measures every input again, and the last calls of a trial may take a while to end.
 TIMEOUT_S = 600.0
+GO_ON = "look at its log, then run `memtrial resume`, which goes on under the same approval"
+AGAIN = (
+    "look at its log, then dispatch again; an approval is used up last, so it mostly still holds"
+)
 _KINDS: dict[int, type[MemtrialError]] = {
     kind.exit_code: kind
     for kind in (UsageError, ApprovalRefused, BudgetExhausted, IntegrityError, EnvironmentMissing)
@@ -145,7 +149,8 @@ class Supervised:
                 line, handles = _receive(self._connection)
             except OSError as error:
                 self.close()
-                raise _silent(error.strerror or str(error)) from error
+                told = error.strerror or str(error)
+                raise _silent(told, AGAIN if first else GO_ON) from error
             except BaseException:
                 self.close()
                 raise
@@ -257,9 +262,9 @@ def _refusal(said: dict[str, object]) -> MemtrialError:
     return kind(reference, message, hint=hint)
 
 
-def _silent(found: str) -> EnvironmentMissing:
+def _silent(found: str, hint: str = GO_ON) -> EnvironmentMissing:
     return EnvironmentMissing(
         "supervisor-silent",
         f"the supervisor: expected an answer, found {found}",
-        hint="look at its log, then run `memtrial resume`, which goes on under the same approval",
+        hint=hint,
     )

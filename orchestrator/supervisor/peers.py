@@ -47,7 +47,8 @@ class Places:
 def may_call(uid: int, operator_uid: int) -> bool:
     """Tells whether a user may speak to a trial's socket: the operator, root, or a container of a trial.
 
-    Containers run under uids from FIRST_UID on, where no account of a person or a service is.
+    Containers run under uids from FIRST_UID on, where a machine has no accounts of its own; accounts of a directory
+    service may be there, and are kept out by the access list of the folder, which is the first door.
     """
     return uid in {operator_uid, 0} or uid >= FIRST_UID
 

@@ -110,6 +110,13 @@ def test_two_answers_to_one_question_are_none(way, tmp_path):
         made._ask(b"{}\n")
 
 
+def test_a_supervisor_that_breaks_off_before_a_run_began_is_no_reason_to_resume_one(way):
+    made, other = way
+    with saying(other, socket.socket.close), pytest.raises(EnvironmentMissing) as silent:
+        made._ask(b"{}\n", first=True)
+    assert "dispatch again" in (silent.value.hint or "")
+
+
 @pytest.mark.parametrize("count", [0, 2])
 def test_an_answer_without_the_record_ends_the_run(way, tmp_path, count):
     made, other = way
