@@ -12,6 +12,7 @@ from orchestrator.trust.gate import official
 from orchestrator.trust.gate.before import SEEN
 from orchestrator.trust.gate.machine import NONCES
 from orchestrator.trust.gate.official import STEPS, dispatch, validate
+from orchestrator.trust.nonces import NonceBook, Use
 from tests.gate.world import ingredients, make_world
 
 
@@ -103,6 +104,41 @@ def test_a_state_that_cannot_be_written_uses_nothing_up(world, monkeypatch):
         dispatch(world.asked())
     assert refused.value.reference == "state-not-written"
     assert uses(world) == 3
+
+
+def test_a_dispatch_that_took_longer_than_another_is_no_clock_set_back(world):
+    """While this one measures, another approval is used."""
+    world.measuring_s = 20
+    other = Use("e" * 64, "a" * 64, "b" * 64, "another-run")
+
+    def ready(*_: object) -> None:
+        NonceBook(world.state / NONCES).reserve(other, now_s=world.ingredients.now_s + 15)
+
+    dispatch(world.asked(), ready)
+    assert uses(world) == 5
+
+
+def test_a_use_while_everything_is_measured_is_no_clock_set_back(world):
+    world.measuring_s = 20
+    other = Use("e" * 64, "a" * 64, "b" * 64, "another-run")
+
+    def rebuild(_: object) -> None:
+        NonceBook(world.state / NONCES).reserve(other, now_s=world.ingredients.now_s + 15)
+
+    world.changes["rebuild"] = rebuild
+    assert validate(world.asked()).refusal is None
+
+
+def test_a_slow_dispatch_does_not_forget_what_a_faster_one_saw(world):
+    path = world.state / SEEN
+
+    def ready(*_: object) -> None:
+        path.write_bytes(RootSeen(targets_version=7, high_water_s=5).canonical())
+
+    dispatch(world.asked(), ready)
+    seen = RootSeen.parse_canonical(path.read_bytes(), where=SEEN)
+    assert (seen.targets_version, seen.timestamp_version) == (7, 2)
+    assert seen.high_water_s == world.ingredients.now_s
 
 
 def test_after_a_dispatch_nothing_older_than_its_root_comes_again(world):

@@ -115,7 +115,8 @@ def check_book(state: State) -> None:
     """Step 15: the book has grown from what the signers saw, and this approval was not used."""
     approval, config = state.approved(), known(state.config)
     book = NonceBook(Path(config.supervisor_state) / NONCES)
-    lines = book.check(use_of(state), now_s=state.asked.now_s).lines
+    # The present, and not when the gate began: another run may have used its approval meanwhile.
+    lines = book.check(use_of(state), now_s=state.asked.clock()).lines
     if approval.ledger.origin != config.ledger_origin:
         raise refuse("ledger-of-another-origin", config.ledger_origin, approval.ledger.origin)
     size = approval.ledger.size

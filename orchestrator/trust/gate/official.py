@@ -6,6 +6,7 @@ validation writes a report that authorises nothing. A dispatch repeats every ste
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -81,6 +82,8 @@ STEPS: tuple[tuple[str, Step], ...] = (
 )
 
 
+# Of all dispatches of this process, which is the only one that writes there.
+_REMEMBERING = threading.Lock()
 TIME_STEP = [name for name, _ in STEPS].index("time")
 
 
@@ -135,8 +138,8 @@ def dispatch(asked: GateAsked, ready: Callable[[Governed, Plan], object] = _noth
     seen = RootSeen(**asdict(known(state.root).state))
     try:
         # Versions seen only grow, so this comes first: once the approval is used up nothing can fail any more.
-        write_atomic(own / SEEN, seen.canonical(), mode=0o600)
-        NonceBook(own / NONCES).reserve(use_of(state), now_s=asked.now_s)
+        _remember(own / SEEN, seen)
+        NonceBook(own / NONCES).reserve(use_of(state), now_s=asked.clock())
     except OSError as error:
         raise ApprovalRefused(
             "state-not-written",
@@ -160,6 +163,16 @@ def dispatch(asked: GateAsked, ready: Callable[[Governed, Plan], object] = _noth
         signers=state.signers,
         asserted=state.asserted,
     )
+
+
+def _remember(path: Path, seen: RootSeen) -> None:
+    """Writes down the latest that was seen of the root, by this dispatch or by another that ended meanwhile."""
+    with _REMEMBERING:
+        before = RootSeen.parse_canonical(path.read_bytes(), where=path.name)
+        latest = {
+            name: max(getattr(before, name), getattr(seen, name)) for name in RootSeen.model_fields
+        }
+        write_atomic(path, RootSeen(**latest).canonical(), mode=0o600)
 
 
 def _check_still_holds(approval: Governed, now_s: int) -> None:
