@@ -55,7 +55,6 @@ LOADED = (
     "tuf.api.metadata",
 )
 FEW_S = 8.0
-Key = tuple[str, int]
 
 
 @dataclass(slots=True)
@@ -111,14 +110,14 @@ def check_baseline(found: dict[str, Any] | str) -> None:
         raise SystemExit(f"the tests do not pass on unchanged code; mend them first:\n  {failed}")
 
 
-def kept_outcomes(source: str, sources: dict[str, str]) -> dict[Key, Outcome]:
+def kept_outcomes(source: str, sources: dict[str, str]) -> dict[str, Outcome]:
     """Returns the outcomes of earlier runs that still hold."""
-    found: dict[Key, Outcome] = {}
+    found: dict[str, Outcome] = {}
     path = PARTIAL / "judged.jsonl"
     for line in path.read_text(encoding="utf-8").splitlines() if path.is_file() else ():
         told = json.loads(line)
         if holds(told, source, sources):
-            found[told["module"], told["number"]] = Outcome(**told["outcome"])
+            found[told["place"]] = Outcome(**told["outcome"])
     return found
 
 
@@ -143,8 +142,8 @@ def keep(place: Place, outcome: Outcome, work: Work) -> None:
     """Adds an outcome to those kept, in one write: several processes add to the file."""
     test = ROOT / str(outcome.by).split("::", maxsplit=1)[0]
     told = {
+        "place": place.key,
         "module": place.module,
-        "number": place.number,
         "source": work.source,
         "module_sha256": sha256_hex(work.baseline.sources[place.module].encode()),
         "test_sha256": sha256_hex(test.read_bytes()) if test.is_file() else None,
@@ -268,7 +267,7 @@ def main() -> int:
     chosen = [place for place in listed if _chosen(place, asked)]
     for judges, name, bound_s in ROUNDS:
         done = kept_outcomes(source, sources)
-        left = [p for p in chosen if is_left(done.get((p.module, p.number)), bound_s)]
+        left = [p for p in chosen if is_left(done.get(p.key), bound_s)]
         # What loaded functions do not bear is left for a fresh import.
         if judges is judge_loaded:
             left = [p for p in left if not baseline.is_early(p)]
@@ -285,7 +284,7 @@ def _chosen(place: Place, asked: argparse.Namespace) -> bool:
     return named and (not asked.text or any(text in place.text for text in asked.text))
 
 
-def written(listed: list[Place], outcomes: dict[Key, Outcome], source: str, seconds: float) -> int:
+def written(listed: list[Place], outcomes: dict[str, Outcome], source: str, seconds: float) -> int:
     """Tells what was found; of a whole run it writes the dated file."""
     report = summary(listed, outcomes)
     for line in (*report["stale"], *report["needless"]):
@@ -308,9 +307,9 @@ def written(listed: list[Place], outcomes: dict[Key, Outcome], source: str, seco
     return 1 if report["unexplained"] or report["stale"] or report["needless"] else 0
 
 
-def summary(listed: list[Place], outcomes: dict[Key, Outcome]) -> dict[str, Any]:
+def summary(listed: list[Place], outcomes: dict[str, Outcome]) -> dict[str, Any]:
     """Returns the counts, and each change that was not noticed with why, if that is explained."""
-    found = ((p, outcomes.get((p.module, p.number))) for p in listed)
+    found = ((p, outcomes.get(p.key)) for p in listed)
     judged = [(p, o) for p, o in found if o is not None and o.kind != "outlived"]
     unnoticed = [
         {

@@ -51,7 +51,7 @@ class Baseline:
     executed: dict[str, dict[str, frozenset[str]]] = field(default_factory=dict)
 
     def tests_of(self, place: Place) -> list[str]:
-        """Returns the tests that execute a place: those first that killed in its module, then the most different.
+        """Returns the tests that execute a place: those first that killed in its module, then its module's own.
 
         Tests that execute the same lines of the module are alike: the quickest of each kind come before the
         second quickest of any.
@@ -69,7 +69,8 @@ class Baseline:
             kind = self._executed(place.module, test)
             turns[test] = (alike[kind], seconds)
             alike[kind] += 1
-        return sorted(turns, key=lambda test: (-killers[test], turns[test], test))
+        own = {test for test in turns if _is_own(test, place.module)}
+        return sorted(turns, key=lambda test: (-killers[test], test not in own, turns[test], test))
 
     def within(self, tests: Sequence[str], seconds: float) -> list[str]:
         """Returns the first tests that take so long together; always one."""
@@ -136,6 +137,12 @@ class Baseline:
 
     def limit_s(self, tests: Sequence[str]) -> float:
         return START_S + PATIENCE * sum(self.seconds[test] for test in tests)
+
+
+def _is_own(test: str, module: str) -> bool:
+    """Whether a test's file is named after a module, or after the folder that it is in."""
+    path, file = Path(module), Path(test.split("::", maxsplit=1)[0]).stem
+    return file in {f"test_{path.stem}", f"test_{path.parent.name}"}
 
 
 # Runs tests by name, over a changed module or over none.

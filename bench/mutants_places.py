@@ -1,7 +1,8 @@
 """Which places of a module can be changed, and the module with one of them changed.
 
-A place is one comparison, condition, operator, bound, truth, raise or call that stands alone. Annotations and
-the bounds of slices are passed over: no program notices the one, and the other cuts texts for people.
+A place is one comparison, condition, operator, bound, truth, raise or call that stands alone. Annotations,
+the bounds of slices, what f-strings hold and how an error of the system is worded are passed over: no program
+notices the first, and the others make texts for people.
 """
 
 from __future__ import annotations
@@ -40,6 +41,8 @@ MODULE = "<module>"
 class Place:
     """One place: its module (path in the repository), number among the module's places, and what it says.
 
+    No two places of a module have line, column, kind and change in common.
+
     `scope` is the qualified name of the function or class around it, `span` the first and last line of the
     changed expression, `statement` those of the statement around it; `names` are the names that a place
     outside functions decides about; `inside` says whether it is in a function's body.
@@ -47,6 +50,7 @@ class Place:
 
     module: str
     number: int
+    column: int
     scope: str
     kind: str
     text: str
@@ -60,6 +64,11 @@ class Place:
     @property
     def line(self) -> int:
         return self.span[0]
+
+    @property
+    def key(self) -> str:
+        """Names the place among all places of the room, as long as its module is the same."""
+        return f"{self.module}:{self.line}:{self.column} {self.kind} {self.after}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,9 +157,18 @@ def _passed_over(tree: ast.Module) -> set[int]:
         for name in ("annotation", "returns"):
             hint = getattr(node, name, None)
             parts += [hint] if isinstance(hint, ast.AST) else []
-        if isinstance(node, ast.Slice):
+        if isinstance(node, ast.Slice | ast.JoinedStr) or _words_an_error(node):
             parts.append(node)
     return {id(node) for part in parts for node in ast.walk(part)}
+
+
+def _words_an_error(node: ast.AST) -> bool:
+    """Whether a node is `error.strerror or ...`."""
+    return (
+        isinstance(node, ast.BoolOp)
+        and isinstance(node.values[0], ast.Attribute)
+        and node.values[0].attr == "strerror"
+    )
 
 
 def _asked(tree: ast.Module) -> set[int]:
@@ -236,6 +254,7 @@ def places(module: str, source: str) -> list[Place]:
             Place(
                 module=module,
                 number=number,
+                column=node.col_offset,
                 scope=of.scope,
                 kind=change.kind,
                 text=lines[node.lineno - 1].strip(),

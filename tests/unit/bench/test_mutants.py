@@ -247,6 +247,16 @@ def test_every_place_is_changed_and_says_what_becomes_of_it():
             assert ast.unparse(changed(text, place.number)) != plain, place
 
 
+def test_every_place_has_a_name_of_its_own():
+    listed = [p.key for module, text in mutants.sources_of().items() for p in places(module, text)]
+    assert len(set(listed)) == len(listed)
+
+
+def test_how_an_error_is_worded_is_no_place():
+    told = "try:\n    f()\nexcept OSError as error:\n    say(error.strerror or str(error), f'{1 + 1}')\n"
+    assert [place.kind for place in places("m.py", told)] == ["call", "call"]
+
+
 def test_every_explanation_fits_exactly_one_place_of_the_code():
     listed = [p for module, text in mutants.sources_of().items() for p in places(module, text)]
     assert stale(listed, EXPLAINED) == []
@@ -307,12 +317,12 @@ def test_an_outcome_is_kept_while_what_decided_it_is_the_same(told, counts):
 
 def test_a_whole_run_with_an_unexplained_survivor_fails():
     listed = places("orchestrator/trust/shelf.py", "def f(n):\n    return n < 3\n")
-    outcomes = {(p.module, p.number): Outcome("survived") for p in listed}
+    outcomes = {p.key: Outcome("survived") for p in listed}
     assert mutants.summary(listed, outcomes)["unexplained"] == len(listed)
 
 
 @pytest.mark.parametrize("kind", ["unreached", "unsteady", "unjudged"])
 def test_what_was_not_judged_is_never_counted_as_noticed(kind):
     listed = places("orchestrator/trust/shelf.py", "def f(n):\n    return n < 3\n")
-    outcomes = {(p.module, p.number): Outcome(kind) for p in listed}
+    outcomes = {p.key: Outcome(kind) for p in listed}
     assert mutants.summary(listed, outcomes)["unexplained"] == len(listed)
