@@ -83,9 +83,9 @@ install-supervisor: ## Install what `make supervisor` built, as root (OPERATOR=u
 proof-mutation: setup ## Change the trust room place by place and see that its tests notice (goes on when interrupted; SECONDS=n stops then)
 	@$(PYTHON_VENV) -m bench.mutants $(if $(SECONDS),--seconds $(SECONDS))
 
-proof-coverage: setup ## Measure the branches of trust, core and model that the fast tests take
-	@$(PYTHON_VENV) -m coverage run --branch --source orchestrator.trust,orchestrator.core,orchestrator.model -m pytest -q -n0 tests -m "not network and not proof and not docker"
-	@$(PYTHON_VENV) -m coverage report --skip-covered --show-missing
+proof-coverage: setup ## Measure the branches of trust, core and model that their own fast tests take; fails below all
+	@$(PYTHON_VENV) -m coverage run --branch --source orchestrator.trust,orchestrator.core,orchestrator.model -m pytest -q -n0 tests/unit/core tests/unit/model tests/unit/trust tests/unit/supervisor tests/unit/test_gittree.py tests/gate -m "not network and not proof and not docker"
+	@$(PYTHON_VENV) -m coverage report --show-missing --fail-under 100
 
 proof-trust: setup ## Prove the gate: time of a validation, racing nonces, every hostile input; writes results/proofs
 	@$(PYTHON_VENV) -m bench.trust

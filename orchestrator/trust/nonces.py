@@ -64,7 +64,7 @@ class NonceBook:
         Raises:
             ApprovalRefused: torn, changed, reordered, cut, or gone although it was begun.
         """
-        with self._locked(create=False) as handle:
+        with self._found() as handle:
             return self._read(handle)
 
     def check(self, use: Use, *, now_s: int) -> BookState:
@@ -74,7 +74,7 @@ class NonceBook:
             ApprovalRefused: the nonce is used by another run, the run has another approval, or the clock was
                 set back.
         """
-        with self._locked(create=False) as handle:
+        with self._found() as handle:
             state = self._read(handle)
             _admit(state, use, now_s)
             return state
@@ -90,7 +90,8 @@ class NonceBook:
             ApprovalRefused: the nonce is used by another run, the run has another approval, the clock was
                 set back, or the book is not whole.
         """
-        with self._locked(create=True) as handle:
+        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with self._opened(os.O_RDWR | os.O_CREAT | os.O_APPEND) as handle:
             state = self._read(handle)
             used = _admit(state, use, now_s)
             if used is not None:
@@ -107,8 +108,6 @@ class NonceBook:
             if not state.lines:
                 # Before the first line, so that a book with lines and without a head was tampered with.
                 self._write_head(NonceHead(size=0, last_sha256=ZEROS, high_water_s=0))
-            if handle is None:
-                raise _broken(self._folder / BOOK, "a book", "none")
             self._append(handle, line.canonical() + b"\n")
             self._write_head(
                 NonceHead(
@@ -135,18 +134,21 @@ class NonceBook:
         write_atomic(self._folder / HEAD, head.canonical(), mode=0o600)
 
     @contextmanager
-    def _locked(self, *, create: bool) -> Iterator[int | None]:
-        """Opens and locks the book; None where there is none and none is to be made."""
+    def _found(self) -> Iterator[int | None]:
+        """Opens and locks the book to be read; None where there is none."""
         path = self._folder / BOOK
-        flags = os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
-        if create:
-            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            flags |= os.O_RDWR | os.O_CREAT | os.O_APPEND
-        elif not path.exists() and not path.is_symlink():
+        if not path.exists() and not path.is_symlink():
             yield None
             return
+        with self._opened(os.O_RDONLY) as handle:
+            yield handle
+
+    @contextmanager
+    def _opened(self, flags: int) -> Iterator[int]:
+        """Opens and locks the book."""
+        path = self._folder / BOOK
         try:
-            handle = os.open(path, flags, 0o600)
+            handle = os.open(path, flags | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK, 0o600)
         except OSError as error:
             raise _broken(path, "a regular file", error.strerror or str(error)) from error
         try:

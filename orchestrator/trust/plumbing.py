@@ -12,7 +12,7 @@ import subprocess
 import time
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import IO, Self, cast
 
 from orchestrator.core.errors import ApprovalRefused
 from orchestrator.core.gittree import object_id
@@ -64,6 +64,9 @@ class Objects:
             )
         except OSError as error:
             raise _refuse("git-missing", f"{GIT}", error.strerror or str(error)) from error
+        # Both are pipes: Popen was asked for them.
+        self._told = cast("IO[bytes]", self._process.stdin)
+        self._said = cast("IO[bytes]", self._process.stdout)
         self._read = bytearray()
 
     def get(self, oid: str, kind: str) -> bytes:
@@ -72,12 +75,9 @@ class Objects:
         Raises:
             ApprovalRefused: missing, of another kind, too large, or not what its id says.
         """
-        stdin = self._process.stdin
-        if stdin is None:
-            raise _refuse("git-failed", "pipes", "none")
         try:
-            stdin.write(oid.encode() + b"\n")
-            stdin.flush()
+            self._told.write(oid.encode() + b"\n")
+            self._told.flush()
         except OSError as error:
             raise _refuse("git-failed", "git to answer", error.strerror or "its end") from error
         deadline_s = time.monotonic() + TIMEOUT_S
@@ -116,10 +116,9 @@ class Objects:
 
     def _more(self, deadline_s: float) -> None:
         """Reads on. Git itself can be made to wait for ever, by a pipe in an object's place."""
-        stdout = self._process.stdout
-        if stdout is None or not readable(stdout, deadline_s - time.monotonic()):
+        if not readable(self._said, deadline_s - time.monotonic()):
             raise _refuse("git-failed", f"an answer within {TIMEOUT_S:.0f} s", "none")
-        piece = os.read(stdout.fileno(), 1 << 20)
+        piece = os.read(self._said.fileno(), 1 << 20)
         if not piece:
             raise _refuse("git-failed", "git to answer", "its end")
         self._read += piece
@@ -128,11 +127,10 @@ class Objects:
         """Ends git."""
         self._process.kill()
         self._process.wait()
-        for stream in (self._process.stdin, self._process.stdout):
-            if stream is not None:
-                # What git was still to be told has no reader any more.
-                with contextlib.suppress(OSError):
-                    stream.close()
+        self._said.close()
+        # What git was still to be told has no reader any more.
+        with contextlib.suppress(OSError):
+            self._told.close()
 
     def __enter__(self) -> Self:
         return self

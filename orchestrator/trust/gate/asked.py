@@ -108,6 +108,11 @@ class State:
             raise refuse("step-out-of-order", "an approval that was read", "none")
         return self.approval
 
+    def close(self) -> None:
+        """Ends git, if a step has begun it."""
+        if self.objects is not None:
+            self.objects.close()
+
 
 def known(value: T | None) -> T:
     """Returns what an earlier step must have established.

@@ -6,6 +6,7 @@ Nothing of an approval is read here. Reads the system folder, `.git` and `approv
 from __future__ import annotations
 
 import os
+import re
 import sys
 from pathlib import Path
 
@@ -34,10 +35,10 @@ ENVIRONMENT = frozenset({"HOME", "LANG", "LC_ALL", "LC_CTYPE", "PATH", "TERM", "
 
 def this_host() -> Host:
     """Reads what the gate must know of the machine and of its own process."""
-    major, minor = os.uname().release.split(".")[:2]
+    release = re.match(r"(\d+)\.(\d+)", os.uname().release)
     return Host(
         platform=sys.platform,
-        kernel=(int(major), int("".join(c for c in minor if c.isdigit()) or 0)),
+        kernel=(int(release[1]), int(release[2])) if release else (0, 0),
         user_namespace=Path("/proc/self/ns/user").stat().st_ino,
         uid_map=Path("/proc/self/uid_map").read_text(encoding="ascii"),
         isolated=bool(sys.flags.isolated and sys.flags.no_user_site),

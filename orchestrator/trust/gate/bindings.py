@@ -51,11 +51,16 @@ def check_plan(state: State) -> None:
     )
 
 
+def live_pin(plan: Plan) -> LivePin:
+    """Returns what a plan says of the provider that it calls; refuses one that calls none."""
+    if not isinstance(plan.gateway, LivePin) or plan.diagnostic:
+        raise refuse("plan-not-live", "a plan with a real model", "one that calls no provider")
+    return plan.gateway
+
+
 def _of_plan(approval: Governed, plan: Plan, kind: str) -> Iterator[Pair]:
     """Yields what approval and plan must say alike: name, approved, planned. `kind` is the roles' own."""
-    pin = plan.gateway
-    if not isinstance(pin, LivePin) or plan.diagnostic:
-        raise refuse("plan-not-live", "a plan with a real model", "one that calls no provider")
+    pin = live_pin(plan)
     yield "phase", approval.phase, plan.phase
     yield "namespace", approval.namespace, plan.namespace
     yield "task set", approval.task_set, plan.task_set
@@ -104,9 +109,7 @@ def check_time(state: State) -> None:
 def check_caps(state: State) -> None:
     """Step 14: caps and prices are the plan's own, to the last unit."""
     approval, plan = state.approved(), known(state.plan)
-    pin = plan.gateway
-    if not isinstance(pin, LivePin):
-        raise refuse("plan-not-live", "a plan with a real model", "one without")
+    pin = live_pin(plan)
     price = pin.prices.find(pin.model)
     caps, pricing = approval.caps, approval.pricing
     _same(

@@ -211,8 +211,7 @@ def _run(state: State) -> ApprovalRefused | None:
             check=number,
         )
     finally:
-        if state.objects is not None:
-            state.objects.close()
+        state.close()
     return None
 
 

@@ -92,8 +92,6 @@ def _held(
         name: _key(name, _object(key, where), where)
         for name, key in _object(holder.get("keys"), where).items()
     }
-    if len(set(keys.values())) != len(keys):
-        raise _refuse(where, "each key once", "one key under two names")
     held = {}
     for name, value in roles.items():
         role = _object(value, where)

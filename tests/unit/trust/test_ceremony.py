@@ -181,3 +181,18 @@ def test_a_machine_is_provisioned_once(tmp_path):
     with pytest.raises(UsageError, match="found one"):
         provision(system, {"root.json": b"3"})
     assert (system / "root.json").read_bytes() == b"1"
+
+
+@pytest.mark.parametrize(("caller", "given"), [(0, True), (1000, False)])
+def test_only_root_gives_what_it_provisions_to_another_user(tmp_path, monkeypatch, caller, given):
+    chowned: list[tuple[str, int, int]] = []
+    monkeypatch.setattr("os.geteuid", lambda: caller)
+    monkeypatch.setattr("os.chown", lambda path, uid, gid: chowned.append((path.name, uid, gid)))
+    provision(tmp_path / "below" / "state", {"seen": b"2"}, owner_uid=4321)
+    assert chowned == ([("seen", 4321, -1), ("state", 4321, -1)] if given else [])
+
+
+def test_a_system_folder_stays_its_makers(tmp_path, monkeypatch):
+    monkeypatch.setattr("os.geteuid", lambda: 0)
+    monkeypatch.setattr("os.chown", lambda *_: pytest.fail("given away"))
+    provision(tmp_path / "system", {"root.json": b"1"})

@@ -173,7 +173,21 @@ def test_a_corner_that_others_can_enter_is_refused(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "text", ["0", "-1", "1e3", "nan", "1_000", "0.0000001", "1000001", "", " 1", "٣", "1.2.3"]
+    "text",
+    [
+        "0",
+        "-1",
+        "1e3",
+        "nan",
+        "1_000",
+        "0.0000001",
+        "1000001",
+        "",
+        " 1",
+        "٣",
+        "1.2.3",
+        "5." + "0" * 19,
+    ],
 )
 def test_other_amounts_are_refused(text):
     with pytest.raises(UsageError, match="expected --max-usd"):
@@ -182,7 +196,13 @@ def test_other_amounts_are_refused(text):
 
 @pytest.mark.parametrize(
     ("text", "micros"),
-    [("5", 5_000_000), ("2.50", 2_500_000), ("0.000001", 1), ("1000000", 10**12)],
+    [
+        ("5", 5_000_000),
+        ("2.50", 2_500_000),
+        ("0.000001", 1),
+        ("1000000", 10**12),
+        ("5." + "0" * 18, 5_000_000),
+    ],
 )
 def test_amounts_are_read_exactly(text, micros):
     assert usd_micros(text, option="--max-usd") == micros
@@ -262,3 +282,39 @@ def test_the_window_begins_with_its_first_second_and_ends_before_its_last(case):
         assert pass_local_gate(case.asked(now_s=now_s)).approval == case.approval
     assert refused(case.asked(now_s=window.not_before_s - 1)) == (8, "approval-not-yet-valid")
     assert refused(case.asked(now_s=window.expires_s)) == (8, "approval-expired")
+
+
+@pytest.mark.parametrize("missing", ["plan", "approval"])
+def test_pin_and_approval_are_both_known_or_neither(case, missing):
+    state = local._State(case.asked(), plan=case.plan, approval=case.approval)
+    assert state.known() == (case.plan.gateway, case.approval)
+    setattr(state, missing, None)
+    with pytest.raises(ApprovalRefused) as refused:
+        state.known()
+    assert refused.value.reference == "check-out-of-order"
+
+
+def test_a_corner_below_folders_that_are_not_there_is_made_with_files_of_its_owners_alone(tmp_path):
+    home = make_home(tmp_path / "not" / "there" / "local")
+    modes = {name: (home.folder / name).stat().st_mode & 0o777 for name in (KEY, PIN, ROLES)}
+    assert set(modes.values()) == {0o600}
+
+
+@pytest.mark.parametrize("kept", [PIN, ROLES])
+def test_a_corner_of_which_a_part_is_gone_is_not_made_anew(tmp_path, kept):
+    home = make_home(tmp_path / "local")
+    before = (home.folder / kept).read_bytes()
+    (home.folder / ({PIN, ROLES} - {kept}).pop()).unlink()
+    with pytest.raises(ApprovalRefused, match="expected the operator's key"):
+        make_home(home.folder)
+    assert (home.folder / kept).read_bytes() == before
+
+
+@pytest.mark.parametrize("name", [PIN, ROLES])
+def test_a_link_in_the_corner_is_not_followed(tmp_path, name):
+    home = make_home(tmp_path / "local")
+    (home.folder / name).rename(tmp_path / name)
+    (home.folder / name).symlink_to(tmp_path / name)
+    with pytest.raises(ApprovalRefused) as refused:
+        open_home(home.folder)
+    assert refused.value.reference == "no-local-approver"

@@ -16,7 +16,8 @@ from pydantic import ValidationError
 
 from orchestrator.core.errors import ApprovalRefused
 from orchestrator.model.nonce import NonceHead
-from orchestrator.trust.nonces import BOOK, HEAD, NO_RUN, NonceBook, Use
+from orchestrator.trust import nonces
+from orchestrator.trust.nonces import BOOK, HEAD, MAX_BACK_S, NO_RUN, NonceBook, Use
 
 NOW_S = 1_800_000_000
 ROOT = Path(__file__).resolve().parents[3]
@@ -284,3 +285,36 @@ def test_the_book_of_a_folder_that_is_not_there_is_empty(tmp_path):
     assert NonceBook(tmp_path / "none").state().lines == ()
     NonceBook(tmp_path / "none").check(use(1), now_s=NOW_S)
     assert not (tmp_path / "none").exists()
+
+
+def test_the_book_and_its_folder_are_their_owners_alone(tmp_path):
+    folder = tmp_path / "below" / "state"
+    NonceBook(folder).reserve(use(1), now_s=NOW_S)
+    assert folder.stat().st_mode & 0o777 == 0o700
+    assert {(folder / name).stat().st_mode & 0o777 for name in (BOOK, HEAD)} == {0o600}
+
+
+@pytest.mark.parametrize(("behind_s", "refused"), [(MAX_BACK_S, False), (MAX_BACK_S + 1, True)])
+def test_a_clock_may_be_behind_the_last_use_by_so_much_and_no_more(book, behind_s, refused):
+    now_s = NOW_S + 3 - behind_s
+    if refused:
+        assert refusal(book, use(9), now_s) == "clock-set-back"
+    else:
+        assert NonceBook(book).reserve(use(9), now_s=now_s).at_s == NOW_S + 3
+
+
+def test_a_book_of_just_its_largest_size_is_read_and_one_byte_more_is_not(book, monkeypatch):
+    size = (book / BOOK).stat().st_size
+    monkeypatch.setattr(nonces, "MAX_BOOK_BYTES", size)
+    assert len(NonceBook(book).state().lines) == 4
+    monkeypatch.setattr(nonces, "MAX_BOOK_BYTES", size - 1)
+    with pytest.raises(ApprovalRefused) as refused:
+        NonceBook(book).state()
+    assert refused.value.reference == "nonce-book-broken"
+
+
+def test_the_name_of_a_new_book_is_made_durable_before_its_line_counts(tmp_path, monkeypatch):
+    order: list[str] = []
+    monkeypatch.setattr(nonces, "sync_folder", lambda folder: order.append(str(folder)))
+    NonceBook(tmp_path).reserve(use(1), now_s=NOW_S)
+    assert order == [str(tmp_path)]

@@ -232,3 +232,20 @@ def test_a_file_system_without_attributes_is_none_with_unreadable_ones(
         assert read_trusted(file, owner_uid=ME, max_bytes=5) == b"bytes"
     else:
         assert refusal(file) == reference
+
+
+def test_a_file_of_just_the_largest_size_is_read(file):
+    assert read_trusted(file, owner_uid=ME, max_bytes=5) == b"bytes"
+
+
+def test_a_file_of_many_pieces_is_read_whole(file):
+    data = bytes(range(256)) * 8193
+    file.write_bytes(data)
+    assert read_trusted(file, owner_uid=ME, max_bytes=len(data)) == data
+
+
+def test_reading_leaves_nothing_open(file):
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    read_trusted(file, owner_uid=ME, max_bytes=5)
+    assert refusal(file.with_name("none")) == "file-missing"
+    assert len(list(Path("/proc/self/fd").iterdir())) == before
