@@ -225,7 +225,9 @@ def _check_referenced(opened: Opened, dossier: Dossier) -> int:
 
 def compose_again(opened: Opened, dossier: Dossier, accounts: Accounts | None) -> Composition:
     """Composes from the bundle what its seal must have signed."""
-    attached = Attached.read(opened.files.optional, opened.files.read(layout.REPORT))
+    report_data = opened.files.read(layout.REPORT)
+    trials = len(dossier.plan.trials)
+    attached = Attached.read(opened.files.optional, report_data, trials=trials)
     keys: dict[str, Key | None] = {}
     for task in dossier.plan.tasks:
         try:

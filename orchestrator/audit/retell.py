@@ -19,7 +19,7 @@ from orchestrator.core.canonical import sha256_hex
 from orchestrator.core.errors import IntegrityError, Negative
 from orchestrator.gateway.accounts import Accounts
 from orchestrator.ledger.blobs import BlobWithheld
-from orchestrator.model.report import RunReport
+from orchestrator.model.report import RunReport, report_bytes
 from orchestrator.pipeline.dossier import Composition, Dossier
 from orchestrator.report.build import report_of
 from orchestrator.report.terminal import render_report
@@ -65,7 +65,8 @@ def _check_told(opened: Opened, report: RunReport) -> None:
         Negative: a figure that does not follow, or a limitation that is not told.
     """
     hint = f"the report does not follow from the record; it was made by {_other_program(opened)}"
-    said = RunReport.parse(opened.files.read(layout.REPORT), where=layout.REPORT)
+    data, bound = opened.files.read(layout.REPORT), report_bytes(len(report.trials))
+    said = RunReport.parse(data, where=layout.REPORT, max_bytes=bound)
     if _wordless(said) != _wordless(report):
         raise _report_differs(layout.REPORT, "the figures that the record gives", hint)
     missing = [text for text in report.limitations if text not in said.limitations]

@@ -6,6 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
+from orchestrator.core.strictjson import MAX_BYTES
 from orchestrator.model.attribution import Charge, ChargedTo, Failure, PathStage
 from orchestrator.model.base import Closed, Document, Sha256, Slug, Text
 from orchestrator.model.outcome import Outcome
@@ -13,6 +14,9 @@ from orchestrator.model.resources import ArmResources, Resources
 from orchestrator.model.spending import ArmSpending, OwnUsage, RunSpending, Spending
 from orchestrator.model.trace import MemoryStatus
 from orchestrator.model.verdict import FailureReason
+
+ROW_BYTES = 64 * 1024
+"""The most that one trial's row may take: texts of the record stand in it as they are."""
 
 
 class Count(Closed):
@@ -154,3 +158,8 @@ class RunReport(Document):
     workers: int = Field(gt=0)
     processes: int = Field(gt=0)
     limitations: tuple[Text, ...]
+
+
+def report_bytes(trials: int) -> int:
+    """Returns how large a report may be that is read again: a base, and for each trial its row with its reasons."""
+    return MAX_BYTES + trials * ROW_BYTES

@@ -32,7 +32,7 @@ from orchestrator.model.memory import Injection, Remembered
 from orchestrator.model.outcome import Outcome
 from orchestrator.model.plan import Plan, Trial
 from orchestrator.model.record import AttemptEnded, AttemptStarted, MemoryStep, Stage, StageDone
-from orchestrator.model.report import RunReport
+from orchestrator.model.report import RunReport, report_bytes
 from orchestrator.model.spending import Spending
 from orchestrator.model.statement import ArmResult, CheckpointPin
 from orchestrator.model.task import Key
@@ -77,17 +77,21 @@ class Attached:
     claims_data: bytes | None
 
     @classmethod
-    def read(cls, read: Callable[[str], bytes | None], report_data: bytes) -> Attached:
+    def read(
+        cls, read: Callable[[str], bytes | None], report_data: bytes, *, trials: int
+    ) -> Attached:
         """Reads them.
 
         Args:
             read: gives a file of the run by name; None where there is none.
             report_data: report.json as it stands, or is to stand, beside the record.
+            trials: of the plan; they bound how large the report may be.
 
         Raises:
             DocumentError: the report is malformed.
         """
-        report = RunReport.parse(report_data, where=layout.REPORT)
+        bound = report_bytes(trials)
+        report = RunReport.parse(report_data, where=layout.REPORT, max_bytes=bound)
         return cls(report_data, report, read(layout.APPROVAL), read(layout.CLAIMS))
 
     def charges(self) -> dict[str, Charge | None]:

@@ -184,7 +184,9 @@ def _compose(
         card,
         blobs,
         keys=dict(keys),
-        attached=Attached.read(lambda name: _optional(folder / name), data),
+        attached=Attached.read(
+            lambda name: _optional(folder / name), data, trials=len(dossier.plan.trials)
+        ),
         spending=accounts.spending if accounts else {},
     )
 

@@ -16,10 +16,13 @@ from orchestrator.audit.verify import verify_bundle
 from orchestrator.audit.view import FolderView, MemoryView
 from orchestrator.cli.main import main
 from orchestrator.core.canonical import sha256_hex
-from orchestrator.core.errors import IntegrityError, UsageError
+from orchestrator.core.errors import DocumentError, IntegrityError, UsageError
 from orchestrator.core.keys import SigningKey
+from orchestrator.core.strictjson import MAX_BYTES
 from orchestrator.ledger.chain import Ledger
 from orchestrator.model.record import RunEnded, RunResumed
+from orchestrator.model.report import RunReport
+from orchestrator.pipeline.dossier import Attached
 from orchestrator.pipeline.prefix import signed_prefix
 from orchestrator.pipeline.run import Run
 from orchestrator.pipeline.seal import Inputs, Signer, seal_run
@@ -296,3 +299,15 @@ def test_the_provenance_of_a_live_trial_names_the_approval_that_its_run_began_un
 def test_the_provenance_of_a_run_without_approval_names_none(eight):
     built = statement_of(eight.files, 0, "provenance")["buildDefinition"]["resolvedDependencies"]
     assert "approval" not in {item["name"] for item in built}
+
+
+def test_a_report_of_many_trials_is_read_however_large_they_make_it(tiny):
+    report = RunReport.parse(tiny.files[layout.REPORT], where="report")
+    (row,) = report.trials
+    rows = tuple(row.model_copy(update={"why": f"{n} " + "x" * 9_000}) for n in range(2_000))
+    data = report.model_copy(update={"trials": rows}).canonical()
+    assert len(data) > MAX_BYTES
+    read = Attached.read(lambda _: None, data, trials=len(rows))
+    assert len(read.report.trials) == len(rows)
+    with pytest.raises(DocumentError):
+        Attached.read(lambda _: None, data, trials=1)
