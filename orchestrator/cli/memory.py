@@ -99,7 +99,9 @@ def lived(
         raise Negative(
             "memory-contract-failure",
             f"condition {found.condition.id}, step {failure.step.value}: {failure.kind} ({failure.rule}): {failure.detail}",
-            hint="mend the adapter and run its contract tests (docs/how-to/plug-in-a-memory.md)",
+            hint="review the arm's store again (docs/how-to/review-what-was-held.md)"
+            if failure.rule == "review-of-this-store"
+            else "mend the adapter and run its contract tests (docs/how-to/plug-in-a-memory.md)",
         )
     return found
 

@@ -14,7 +14,7 @@ from orchestrator.cli import render
 from orchestrator.core.words import counted
 
 if TYPE_CHECKING:
-    from orchestrator.model.lifecycle import StoredMemory
+    from orchestrator.model.lifecycle import StoredMemory, StoreDump
     from orchestrator.model.review import ReviewLog
     from orchestrator.pipeline.reviewing import Answer
 
@@ -40,7 +40,10 @@ def run(arguments: argparse.Namespace) -> int:
 
     found = lived(arguments, reviewed=False)
     log = begin(found, arguments.reviewer, _earlier(arguments.log))
-    log = walk(found, log, _ask, lambda so_far: _save(arguments.log, so_far))
+    dump = found.dump()
+    log = walk(
+        found, log, lambda held: _ask(held, dump), lambda so_far: _save(arguments.log, so_far)
+    )
     _save(arguments.log, log)
     if arguments.json:
         render.document(log.model_dump(mode="json"))
@@ -57,11 +60,19 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _ask(memory: StoredMemory) -> Answer:
+def _ask(memory: StoredMemory, dump: StoreDump) -> Answer:
     render.note(
         f"\n{memory.memory_id} ({memory.kind}), rests on {', '.join(memory.evidence_event_ids)}"
     )
     render.note(f"  {memory.text}")
+    against = {
+        link.to_id
+        for link in dump.links
+        if (link.kind, link.from_id) == ("contradicts", memory.memory_id)
+    }
+    for other in dump.memories:
+        if other.memory_id in against:
+            render.note(f"  against {other.memory_id}: {other.text}")
     while True:
         render.note("[p]romote, [r]eject, [s]kip, [q]uit?")
         try:

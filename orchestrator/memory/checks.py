@@ -89,6 +89,8 @@ def check_extraction(
             "review-as-given",
             f"expected {_reviewed(given)} to be carried out, found {_reviewed(report.review)}",
         )
+    if review is not None:
+        _check_answers(report, review)
     for candidate in report.candidates:
         unknown = _first(set(candidate.evidence_event_ids) - events)
         if unknown:
@@ -96,6 +98,24 @@ def check_extraction(
                 "evidence-known",
                 f"candidate {candidate.candidate_id}: expected ingested events as evidence, found {unknown}",
             )
+
+
+def _check_answers(report: ExtractionReport, review: ReviewLog) -> None:
+    """Every answered candidate is decided as the person said, and as many are held as wait for an answer."""
+    decided = {candidate.candidate_id: candidate.decision for candidate in report.candidates}
+    for entry in review.entries:
+        found = decided.get(entry.candidate_id)
+        if found != entry.action:
+            raise broken(
+                "review-as-given",
+                f"candidate {entry.candidate_id}: expected {entry.action} as a person said, found {found or 'none'}",
+            )
+    held = sum(decision == "hold" for decision in decided.values())
+    if held != review.open:
+        raise broken(
+            "review-as-given",
+            f"expected {review.open} candidates without an answer held, found {held}",
+        )
 
 
 def _reviewed(use: ReviewUse | None) -> str:

@@ -41,7 +41,7 @@ class ReviewLog(Document):
     """A review of one frozen store by one person.
 
     `sessions_sha256` is of what the system was told, `dump_sha256` of the store that it made of it: the answers
-    are for that store and for no other.
+    are for that store and for no other. `seconds_unanswered` is time before a candidate that ended in no answer.
     """
 
     condition_id: Slug
@@ -53,6 +53,7 @@ class ReviewLog(Document):
     reviewer: Said
     held: int = Field(ge=0)
     entries: tuple[ReviewEntry, ...]
+    seconds_unanswered: int = Field(default=0, ge=0)
     seconds_total: int = Field(ge=0)
 
     @model_validator(mode="after")
@@ -62,8 +63,9 @@ class ReviewLog(Document):
             raise ValueError("a candidate is resolved once")
         if len(ids) > self.held:
             raise ValueError("more candidates are resolved than were held")
-        if self.seconds_total != sum(entry.seconds_spent for entry in self.entries):
-            raise ValueError("seconds_total is the sum of the entries")
+        answered = sum(entry.seconds_spent for entry in self.entries)
+        if self.seconds_total != answered + self.seconds_unanswered:
+            raise ValueError("seconds_total is the sum of the entries and of seconds_unanswered")
         return self
 
     @property

@@ -10,10 +10,11 @@ from typing import Literal
 
 from orchestrator.core.canonical import sha256_hex
 from orchestrator.core.clock import monotonic_ms, utc_now_text
-from orchestrator.core.errors import IntegrityError
+from orchestrator.core.errors import IntegrityError, UsageError
 from orchestrator.model.lifecycle import StoredMemory
 from orchestrator.model.review import ReviewEntry, ReviewLog
 from orchestrator.pipeline.byhand import Lived
+from orchestrator.pipeline.reviews import require_reviewed
 
 Answer = Literal["promote", "reject", "skip", "stop"]
 
@@ -23,16 +24,23 @@ def begin(found: Lived, reviewer: str, earlier: ReviewLog | None) -> ReviewLog:
 
     Raises:
         IntegrityError: the earlier log is about another store.
+        UsageError: it holds the answers of another person, or the arm's system carries no answers out.
     """
+    require_reviewed(found.condition)
     dump = found.dump()
     dump_sha256 = dump.digest_sha256()
     if earlier is not None:
-        if (earlier.dump_sha256, earlier.condition_id) != (dump_sha256, found.condition.id):
+        if earlier.dump_sha256 != dump_sha256:
             raise IntegrityError(
                 "review-of-another-store",
-                f"review log: expected one of store {dump_sha256[:16]} under {found.condition.id}, "
-                f"found {earlier.dump_sha256[:16]} under {earlier.condition_id}",
+                f"review log: expected one of store {dump_sha256[:16]}, found {earlier.dump_sha256[:16]}",
                 hint="begin another log with --log FILE",
+            )
+        if earlier.reviewer != reviewer:
+            raise UsageError(
+                "review-of-another-person",
+                f"review log: expected the answers of {reviewer}, found those of {earlier.reviewer}",
+                hint=f"go on as --reviewer {earlier.reviewer}, or begin another log with --log FILE",
             )
         return earlier
     return ReviewLog(
@@ -67,7 +75,7 @@ def walk(
         found: the life whose store is reviewed.
         log: what was resolved before.
         ask: shows a candidate and returns the answer; its time is what counts.
-        save: is called with the log after each answer that resolves something.
+        save: is called with the log after each answer; also the time before one that resolves nothing counts.
         now_ms: milliseconds of a clock that never goes back.
     """
     resolved = {entry.candidate_id for entry in log.entries}
@@ -77,10 +85,14 @@ def walk(
         began = now_ms()
         answer = ask(memory)
         # Begun seconds count: an answer takes time, however quick.
-        seconds = -(-(now_ms() - began) // 1000)
+        seconds = max(1, -(-(now_ms() - began) // 1000))
         if answer == "stop":
+            log = _waited(log, seconds)
+            save(log)
             break
         if answer == "skip":
+            log = _waited(log, seconds)
+            save(log)
             continue
         entry = ReviewEntry(
             candidate_id=memory.memory_id,
@@ -98,3 +110,13 @@ def walk(
         )
         save(log)
     return log
+
+
+def _waited(log: ReviewLog, seconds: int) -> ReviewLog:
+    """Returns a log with the time before a candidate that got no answer."""
+    return log.model_copy(
+        update={
+            "seconds_unanswered": log.seconds_unanswered + seconds,
+            "seconds_total": log.seconds_total + seconds,
+        }
+    )

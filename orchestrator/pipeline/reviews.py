@@ -38,12 +38,7 @@ def review_of(condition: Condition, task_id: str, history: History) -> ReviewLog
     """
     if condition.reviews is None:
         return None
-    if not shelf.shelved(condition.adapter).reviewed:
-        raise UsageError(
-            "adapter-takes-no-reviews",
-            f"condition {condition.id}: expected an adapter that carries reviews out, found {condition.adapter}",
-            hint="leave `reviews` out of the condition",
-        )
+    require_reviewed(condition)
     folder = _folder(condition)
     where = f"{condition.reviews}/{task_id}.json"
     if not (folder / f"{task_id}.json").is_file():
@@ -64,6 +59,21 @@ def review_of(condition: Condition, task_id: str, history: History) -> ReviewLog
             hint=_again(condition, task_id, folder),
         )
     return log
+
+
+def require_reviewed(condition: Condition) -> None:
+    """Refuses an arm whose memory system carries no answers of people out.
+
+    Raises:
+        UsageError: it does not.
+    """
+    builtin = condition.adapter_kind == "builtin"
+    if not builtin or not shelf.shelved(condition.adapter).reviewed:
+        raise UsageError(
+            "adapter-takes-no-reviews",
+            f"condition {condition.id}: expected an adapter that carries reviews out, found {condition.adapter}",
+            hint="review an arm of the reference pipeline, and leave `reviews` out of others",
+        )
 
 
 def review_pins(
@@ -141,7 +151,7 @@ def _folder(condition: Condition) -> Path:
 
 
 def _again(condition: Condition, task_id: str, folder: Path) -> str:
-    return (
-        f"memtrial memory review --condition {condition.id} --task {task_id} "
-        f"--log {folder / f'{task_id}.json'} --reviewer NAME"
-    )
+    """Returns the command of another review; a log that does not fit any more is moved away first."""
+    path = folder / f"{task_id}.json"
+    away = f"mv {path} {path}.old; " if path.exists() else ""
+    return f"{away}memtrial memory review --condition {condition.id} --task {task_id} --log {path} --reviewer NAME"

@@ -39,9 +39,12 @@ def _of_file(condition: Condition, plan: Plan) -> MaintenanceRow:
 
 
 def _of_reviews(condition: Condition, plan: Plan) -> MaintenanceRow:
-    pins = [pin for pin in plan.reviews if pin.condition_id == condition.id]
+    # Tasks with one history share a store, and may share the log of the one person who answered on it.
+    pins = list({p.log_sha256: p for p in plan.reviews if p.condition_id == condition.id}.values())
     spent, waiting = sum(p.seconds_spent for p in pins), sum(p.held - p.resolved for p in pins)
-    whole = f"review logs of {counted(len(pins), 'task')}, {counted(sum(p.resolved for p in pins), 'answer')}"
+    whole = (
+        f"{counted(len(pins), 'review log')}, {counted(sum(p.resolved for p in pins), 'answer')}"
+    )
     if not pins:
         return MaintenanceRow(condition_id=condition.id, seconds=None, why=_NO_REVIEWS)
     return MaintenanceRow(

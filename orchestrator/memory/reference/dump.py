@@ -151,6 +151,9 @@ def _notes(store: sqlite3.Connection, until: str) -> dict[str, tuple[str, ...]]:
             still = [name for name in _names(rejected) if name.casefold() not in text.casefold()]
             if still:
                 notes[from_id].append(f"still rejected, by {to_id}: {', '.join(still)}")
+        elif kind == "contradicts":
+            notes[from_id].append(f"contradicts {to_id}, a person kept both")
+            notes[to_id].append(f"contradicted on {at[:10]} by {from_id}, a person kept both")
     return {memory_id: tuple(said) for memory_id, said in notes.items()}
 
 

@@ -70,11 +70,14 @@ class Keeper:
     def review(self, candidate_id: str, action: str, reviewer: str, seconds_spent: int) -> Ruling:
         """Resolves a held candidate as a person said, in a transaction of its own.
 
+        What was held for giving another value than a memory replaces that memory, or is replaced by it if the
+        memory was said later. What was held for another reason stays beside what it contradicts, and says so.
+
         Raises:
             UsageError: there is no such held candidate, or it was resolved before.
         """
         row = self.store.execute(
-            "SELECT c.kind, c.text, c.evidence, c.reason, c.rejected, c.files, c.cues, c.labels, c.scope, c.at "
+            "SELECT c.kind, c.text, c.evidence, c.reason, c.rejected, c.files, c.cues, c.labels, c.scope, c.at, d.rule "
             "FROM candidates c JOIN decisions d USING (candidate_id) WHERE c.candidate_id = ? AND d.action = 'hold' "
             "AND c.candidate_id NOT IN (SELECT candidate_id FROM reviews)",
             (candidate_id,),
@@ -85,7 +88,7 @@ class Keeper:
                 f"expected a held candidate, found {candidate_id} is none or was resolved",
                 hint="list the held ones with `memtrial memory review`",
             )
-        kind, text, evidence, reason, rejected, files, cues, labels, scope, at = row
+        kind, text, evidence, reason, rejected, files, cues, labels, scope, at, held_by = row
         draft = Draft(
             kind=kind,
             text=text,
@@ -96,8 +99,10 @@ class Keeper:
             cues=_unpacked(cues),
             labels=_unpacked(labels),
         )
-        rule = "p4-reviewed" if action == "promote" else "r5-declined"
-        ruling = Ruling("promote" if action == "promote" else "reject", rule, RULES[rule])
+        if action == "promote":
+            ruling = self._promoted(candidate_id, at, replaces=held_by == "h4-conflict")
+        else:
+            ruling = Ruling("reject", "r5-declined", RULES["r5-declined"])
         with self.store:
             self.store.execute("BEGIN IMMEDIATE")
             self.store.execute(
@@ -109,6 +114,21 @@ class Keeper:
             )
             self._carry_out(ruling, candidate_id, draft, scope, at)
         return ruling
+
+    def _promoted(self, candidate_id: str, at: str, *, replaces: bool) -> Ruling:
+        """Returns what a promotion by hand makes of the active memories that the candidate contradicts."""
+        rows = self.store.execute(
+            "SELECT m.memory_id, m.valid_from FROM links l JOIN memories m ON m.memory_id = l.to_id "
+            "WHERE l.from_id = ? AND l.kind = 'contradicts' "
+            "AND m.memory_id NOT IN (SELECT memory_id FROM memory_ends) ORDER BY m.valid_from, m.memory_id",
+            (candidate_id,),
+        ).fetchall()
+        rule, detail = "p4-reviewed", RULES["p4-reviewed"]
+        if not replaces:
+            return Ruling("promote", rule, detail, contradicts=tuple(other for other, _ in rows))
+        later = [other for other, said in rows if said > at]
+        ends = tuple(other for other, said in rows if said <= at)
+        return Ruling("promote", rule, detail, ends=ends, ended_by=later[-1] if later else None)
 
     def _carry_out(
         self, ruling: Ruling, candidate_id: str, draft: Draft, scope: str, at: str
@@ -145,6 +165,8 @@ class Keeper:
             self._inherit(memory_id, other, draft)
         for other in ruling.refines:
             self._link(memory_id, other, "refines")
+        for other in ruling.contradicts:
+            self._link(memory_id, other, "contradicts")
         if ruling.ended_by:
             self._end(memory_id, ruling.ended_by, self._valid_from(ruling.ended_by), ruling.rule)
 

@@ -8,6 +8,8 @@ import pytest
 
 from orchestrator.core.errors import DocumentError, IntegrityError, Negative, UsageError
 from orchestrator.core.places import fixtures_root
+from orchestrator.memory.checks import check_extraction
+from orchestrator.memory.faults import AdapterFault
 from orchestrator.pipeline.reviews import pinned_reviews, review_of, try_reviews
 from orchestrator.report.build import build_report
 from orchestrator.report.terminal import render_report
@@ -55,6 +57,18 @@ def test_what_a_person_declined_is_in_no_store(folder):
     assert not [c for c in found.extraction().candidates if c.rule == "p4-reviewed"]
 
 
+def test_what_a_person_promoted_beside_a_memory_that_it_contradicts_says_so_in_both(folder):
+    install(folder, answered("promote"))
+    found = lived()
+    promoted = next(c.memory_id for c in found.extraction().candidates if c.rule == "p4-reviewed")
+    links = [link for link in found.dump().links if link.kind == "contradicts"]
+    assert {link.from_id for link in links} == {promoted}
+    texts = {m.memory_id: m.text for m in found.dump().memories}
+    other = links[0].to_id
+    assert f"contradicts {other}, a person kept both" in texts[promoted or ""]
+    assert f"by {promoted}, a person kept both" in texts[other]
+
+
 def test_what_a_person_left_open_stays_held_and_is_counted(folder):
     log = answered("skip")
     install(folder, log)
@@ -96,6 +110,25 @@ def test_answers_on_another_store_break_the_arm_before_a_trial_is_paid_for(folde
     assert f"memtrial memory review --condition {ARM} --task {TASK} --log" in str(
         refused.value.hint
     )
+
+
+@pytest.mark.parametrize("answer", ["promote", "reject", "skip"])
+def test_a_report_that_decides_otherwise_than_the_person_breaks_the_contract(folder, answer):
+    log = answered(answer)
+    install(folder, log)
+    report = lived().extraction()
+    events = frozenset(e for c in report.candidates for e in c.evidence_event_ids)
+    check_extraction(report, events, log)
+    name = log.entries[0].candidate_id if log.entries else None
+    turned = tuple(
+        c.model_copy(update={"decision": "reject" if c.decision != "reject" else "hold"})
+        if c.candidate_id == name or (name is None and c.decision == "hold")
+        else c
+        for c in report.candidates
+    )
+    assert turned != report.candidates
+    with pytest.raises(AdapterFault, match="expected"):
+        check_extraction(report.model_copy(update={"candidates": turned}), events, log)
 
 
 @pytest.mark.parametrize(
@@ -150,7 +183,7 @@ def test_the_report_states_the_minutes_and_compares_none_that_it_does_not_know(f
     (row,) = report.maintenance
     assert (row.condition_id, row.seconds) == (ARM, 90)
     text = render_report(report)
-    assert f"  {ARM}: 1.5 minutes (review logs of 1 task, 1 answer)" in text
+    assert f"  {ARM}: 1.5 minutes (1 review log, 1 answer)" in text
     assert "  comparison: INSUFFICIENT (one arm alone)" in text
 
 

@@ -66,7 +66,7 @@ def test_with_both_logs_both_minutes_stand_and_nothing_is_insufficient(plan):
     both = plan.model_copy(update={"curated": curated(plan, 600), "reviews": reviews(2, 2, 90)})
     text = shown(both)
     assert "  curated_file_budgeted: 10.0 minutes (the curators' logs of 1 file)" in text
-    assert "  reference_e2e: 1.5 minutes (review logs of 1 task, 2 answers)" in text
+    assert "  reference_e2e: 1.5 minutes (1 review log, 2 answers)" in text
     assert "INSUFFICIENT" not in text
     assert maintenance_limits(maintenance_of(both)) == ()
 
@@ -81,6 +81,13 @@ def test_a_file_that_a_program_kept_has_no_minutes(plan):
 def test_a_candidate_without_an_answer_leaves_the_arm_unknown(plan):
     one = plan.model_copy(update={"curated": curated(plan, 600), "reviews": reviews(2, 1, 90)})
     assert "  reference_e2e: unknown (1 held candidate still without an answer)" in shown(one)
+
+
+def test_a_log_that_serves_two_tasks_counts_once(plan):
+    (pin,) = reviews(2, 2, 90)
+    both = (pin, pin.model_copy(update={"task_id": "another"}))
+    text = shown(plan.model_copy(update={"curated": curated(plan, 600), "reviews": both}))
+    assert "  reference_e2e: 1.5 minutes (1 review log, 2 answers)" in text
 
 
 def test_without_any_minutes_nothing_is_shown_and_the_limit_is_told(plan):

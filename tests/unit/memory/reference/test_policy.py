@@ -208,10 +208,30 @@ def test_a_person_promotes_a_held_candidate_once():
     store, keeper = heard(PORT, silent)
     keeper.review("c00001", "promote", "anna", 40)
     assert [c.decision for c in candidates(store)] == ["promote", "promote"]
-    assert [m.memory_id for m in dump(store).memories] == ["m00000", "m00001"]
+    assert [(m.memory_id, m.status) for m in dump(store).memories] == [
+        ("m00000", "superseded"),
+        ("m00001", "active"),
+    ]
+    assert [(x.kind, x.from_id, x.to_id) for x in dump(store).links] == [
+        ("supersedes", "m00001", "m00000")
+    ]
     with pytest.raises(UsageError) as refused:
         keeper.review("c00001", "reject", "anna", 5)
     assert refused.value.reference == "candidate-not-held"
+
+
+def test_a_promoted_candidate_that_was_said_before_what_it_contradicts_is_stored_as_ended():
+    late = session(9, ("user", "Decided: the gateway listens on port 8443."), ("assistant", "Ok."))
+    early = session(
+        5, ("user", "Decided: the gateway listens on port 9443."), ("assistant", "Noted.")
+    )
+    store, keeper = heard(late, early)
+    assert [c.decision for c in candidates(store)] == ["promote", "hold"]
+    keeper.review("c00001", "promote", "anna", 5)
+    assert [(m.memory_id, m.status, m.superseded_by) for m in dump(store).memories] == [
+        ("m00000", "active", None),
+        ("m00001", "superseded", "m00000"),
+    ]
 
 
 def test_a_person_declines_a_held_candidate():

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.core.errors import IntegrityError
+from orchestrator.core.errors import IntegrityError, UsageError
 from orchestrator.model.review import ReviewLog
 from orchestrator.pipeline.byhand import Asked, live_by_hand
 from orchestrator.pipeline.reviewing import begin, held, walk
@@ -49,8 +49,11 @@ def test_every_answer_is_logged_with_its_time_and_saved_at_once(found):
 
 @pytest.mark.parametrize("answer", ["skip", "stop"])
 def test_what_is_left_open_is_not_logged(found, answer):
-    log = walk(found, begin(found, "anna", None), lambda _: answer, lambda _: None, Clock())
+    saved: list[ReviewLog] = []
+    log = walk(found, begin(found, "anna", None), lambda _: answer, saved.append, Clock())
     assert (log.entries, log.open) == ((), 1)
+    assert (log.seconds_unanswered, log.seconds_total) == (2, 2)
+    assert saved == [log]
 
 
 def test_what_was_resolved_is_not_asked_again(found):
@@ -74,6 +77,19 @@ def test_a_log_of_another_store_is_refused(found):
     with pytest.raises(IntegrityError) as refused:
         begin(other, "anna", begin(found, "anna", None))
     assert refused.value.reference == "review-of-another-store"
+
+
+def test_the_answers_of_another_person_are_not_gone_on_with(found):
+    with pytest.raises(UsageError, match="expected the answers of bob, found those of anna"):
+        begin(found, "bob", begin(found, "anna", None))
+
+
+def test_an_arm_that_carries_no_answers_out_is_not_reviewed():
+    other = live_by_hand(
+        Asked(condition="raw_fts", history=CONTRADICTION), fixtures=ROOT / "fixtures"
+    )
+    with pytest.raises(UsageError, match="expected an adapter that carries reviews out"):
+        begin(other, "anna", None)
 
 
 def test_only_what_is_held_is_shown(found):
@@ -109,6 +125,7 @@ def test_by_hand_a_review_is_interrupted_and_gone_on_with(tmp_path: Path):
     first = answered("")
     assert "0 of 1 held candidate resolved" in first.stdout
     assert "port 9443" in first.stderr
+    assert "\n  against m0" in first.stderr
     second = answered("x\np\n")
     assert "1 of 1 held candidate resolved" in second.stdout
     assert ReviewLog.parse(log.read_bytes(), where="log").entries[0].action == "promote"
