@@ -59,7 +59,7 @@ class Keeper:
         )
         ruling = decide(
             draft,
-            "\n".join(event.text for event in cited) if complete else None,
+            tuple(event.text for event in cited) if complete else None,
             at,
             # A raw event kept as it is states nothing that another could replace.
             [] if draft.kind == "event" else self.index.related(draft.text, scope),

@@ -14,7 +14,7 @@ from orchestrator.memory.reference.cues import cues_of
 from orchestrator.memory.reference.drafts import CONTESTED, PARTIAL, TENTATIVE, Draft
 from orchestrator.memory.reference.injection import INSTRUCTION_LIKE
 from orchestrator.memory.reference.related import Relation
-from orchestrator.memory.reference.text import sentences, terms, values
+from orchestrator.memory.reference.text import all_terms, sentences, stands_in, terms, values
 
 RULES: Final[dict[str, str]] = {
     "r1-no-evidence": "rests on no captured event of its session",
@@ -56,16 +56,18 @@ class Ruling:
     ended_by: str | None = None
 
 
-def decide(draft: Draft, evidence_text: str | None, at: str, related: list[Relation]) -> Ruling:
+def decide(
+    draft: Draft, evidence: tuple[str, ...] | None, at: str, related: list[Relation]
+) -> Ruling:
     """Decides on one draft.
 
     Args:
         draft: what was proposed.
-        evidence_text: the text of its evidence; None if it names an event that was not captured.
+        evidence: the whole captured text of each event that it cites; None if one was not captured.
         at: when its last evidence was said (RFC 3339, UTC).
         related: active memories of its scope that share words with it.
     """
-    refusal = _refuse(draft, evidence_text, related)
+    refusal = _refuse(draft, evidence, related)
     if refusal:
         return refusal
     corrections = [relation for relation in related if _corrects(draft, relation)]
@@ -85,17 +87,17 @@ def decide(draft: Draft, evidence_text: str | None, at: str, related: list[Relat
     return Ruling("promote", "p1-stated", RULES["p1-stated"])
 
 
-def _refuse(draft: Draft, evidence_text: str | None, related: list[Relation]) -> Ruling | None:
+def _refuse(
+    draft: Draft, evidence: tuple[str, ...] | None, related: list[Relation]
+) -> Ruling | None:
     said = terms(_MARK.sub(" ", draft.text))
-    if evidence_text is None or not draft.evidence:
+    if evidence is None or not draft.evidence:
         return Ruling("reject", "r1-no-evidence", RULES["r1-no-evidence"])
     if len(said) < 2:
         return Ruling("reject", "r3-nothing-said", RULES["r3-nothing-said"])
-    known = terms(evidence_text)
-    if len(said & known) < _SUPPORTED * len(said) or not _numbers(draft.text) <= _numbers(
-        evidence_text
-    ):
-        return Ruling("reject", "r2-not-in-evidence", " ".join(sorted(said - known)[:8]))
+    unsaid = _unsaid(draft.text, said, evidence)
+    if unsaid is not None:
+        return Ruling("reject", "r2-not-in-evidence", " ".join(sorted(unsaid)[:8]))
     twin = next(
         (
             r
@@ -109,8 +111,19 @@ def _refuse(draft: Draft, evidence_text: str | None, related: list[Relation]) ->
     return None
 
 
-def _numbers(text: str) -> set[str]:
-    return {term for term in terms(text) if term.isdigit()}
+def _unsaid(claim: str, said: frozenset[str], evidence: tuple[str, ...]) -> frozenset[str] | None:
+    """Returns the words of a claim that its evidence lacks; None if the evidence supports it.
+
+    Every event is read on its own and to its end: a long one beside it, or before the place that counts,
+    takes nothing away.
+    """
+    if any(stands_in(claim, text) for text in evidence):
+        return None
+    known = frozenset().union(*(all_terms(text) for text in evidence))
+    numbers = {term for term in terms(claim) if term.isdigit()}
+    if len(said & known) >= _SUPPORTED * len(said) and numbers <= known:
+        return None
+    return said - known
 
 
 def _hold(draft: Draft, related: list[Relation], corrected: bool) -> Ruling | None:

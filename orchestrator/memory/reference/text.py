@@ -81,8 +81,20 @@ def stem(word: str) -> str:
 
 def terms(text: str) -> frozenset[str]:
     """Returns the content words of a text, stemmed; identifiers are cut into their words."""
-    words = (word.lower() for word in _WORD.findall(split_camel(text[:MAX_READ_CHARS])))
+    return all_terms(text[:MAX_READ_CHARS])
+
+
+def all_terms(text: str) -> frozenset[str]:
+    """Returns the content words of a whole text, however long it is: what a claim is held against."""
+    words = (word.lower() for word in _WORD.findall(split_camel(text)))
     return frozenset(stem(w) for w in words if len(w) > 1 and w not in STOP_WORDS)
+
+
+def stands_in(claim: str, text: str) -> bool:
+    """Whether a text says a claim word for word, at any place, whatever the white space between the words."""
+    wanted, said = " ".join(claim.split()), " ".join(text.split())
+    found = re.escape(wanted)
+    return bool(wanted) and re.search(rf"(?<![^\W_]){found}(?![^\W_])", said) is not None
 
 
 def literals(text: str) -> tuple[str, ...]:

@@ -48,6 +48,39 @@ def test_a_draft_that_its_evidence_does_not_support_is_rejected(text):
     assert (ruling.action, ruling.rule) == ("reject", "r2-not-in-evidence")
 
 
+LONG_LOG = "label " * 1_400
+
+
+def test_a_verbatim_statement_beside_a_long_event_is_in_its_evidence():
+    draft = Draft("fact", "The port is 8443.", ("d01-e01", "d01-e02"))
+    ruling = offered(draft, ("user", LONG_LOG), ("assistant", "The port is 8443."))
+    assert (ruling.action, ruling.rule) == ("promote", "p1-stated")
+
+
+def test_a_statement_in_other_words_beside_a_long_event_is_in_its_evidence():
+    draft = Draft("fact", "The gateway port: 8443.", ("d01-e01", "d01-e02"))
+    ruling = offered(draft, ("user", LONG_LOG), ("assistant", "The port of the gateway is 8443."))
+    assert ruling.rule == "p1-stated"
+
+
+def test_what_a_long_event_says_at_its_end_is_in_its_evidence():
+    draft = Draft("fact", "The gateway port: 8443.", ("d01-e01",))
+    ruling = offered(draft, ("user", LONG_LOG + "The port of the gateway is 8443."))
+    assert ruling.rule == "p1-stated"
+
+
+def test_what_capture_cut_off_is_not_in_the_evidence():
+    draft = Draft("fact", "The port is 8443.", ("d01-e01",))
+    ruling = offered(draft, ("user", "label " * 11_000 + "The port is 8443."))
+    assert ruling.rule == "r2-not-in-evidence"
+
+
+def test_a_number_that_is_the_beginning_of_another_is_not_said_word_for_word():
+    draft = Draft("fact", "The port of it is 84", ("d01-e01",))
+    ruling = offered(draft, ("user", "The port of it is 8443."))
+    assert ruling.rule == "r2-not-in-evidence"
+
+
 def test_a_draft_of_which_only_a_secret_is_left_is_rejected():
     draft = Draft("fact", "[redacted:model-key]", ("d01-e01",))
     ruling = offered(draft, ("user", "sk-" + "a1B2c3D4" * 4))
