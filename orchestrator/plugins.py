@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from importlib.machinery import (
     EXTENSION_SUFFIXES,
     SOURCE_SUFFIXES,
@@ -21,6 +22,7 @@ from importlib.machinery import (
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from types import CodeType, ModuleType
+from typing import cast
 
 from orchestrator.core.canonical import digest_sha256, sha256_hex
 from orchestrator.core.errors import EnvironmentMissing, UsageError
@@ -32,13 +34,14 @@ _BYTECODE = frozenset({".pyc", ".pyo"})
 
 @dataclass(frozen=True, slots=True)
 class Plugin:
-    """An entry point and where it comes from; `root` is the folder (or lone file) that the digest is over."""
+    """An entry point and where it comes from; `root` is the folder (or lone file) that the digest is over, `files` its parts."""
 
     name: str
     distribution: str
     version: str
     sha256: str
     root: Path
+    files: Mapping[Path, str]
     entry: EntryPoint
 
 
@@ -65,12 +68,16 @@ def find_plugin(group: str, name: str) -> Plugin:
         )
     entry = found[0]
     root = _root_of(entry)
+    files = _files_of(name, root)
     return Plugin(
         name=name,
         distribution=entry.dist.name if entry.dist else "unknown",
         version=entry.dist.version if entry.dist else "unknown",
-        sha256=_code_sha256(name, root),
+        sha256=digest_sha256(
+            sorted([path.relative_to(root.parent).as_posix(), part] for path, part in files.items())
+        ),
         root=root,
+        files=files,
         entry=entry,
     )
 
@@ -82,6 +89,12 @@ def _root_of(entry: EntryPoint) -> Path:
     finders = [finder for finder in sys.meta_path if not isinstance(finder, _FromSource)]
     specs = (finder.find_spec(top, None) for finder in finders)
     spec = next((spec for spec in specs if spec is not None), None)
+    if spec is not None and spec.origin is None:
+        raise EnvironmentMissing(
+            "plugin-without-root",
+            f"entry point {entry.name}: expected a package with an __init__.py, found the namespace {top}",
+            hint="give the entry point a top package of its own: a namespace has no folder that could be pinned",
+        )
     if spec is None or spec.origin is None:
         raise EnvironmentMissing(
             "plugin-broken",
@@ -98,10 +111,10 @@ def _root_of(entry: EntryPoint) -> Path:
     return origin.parent if origin.name == "__init__.py" else origin
 
 
-def _code_sha256(name: str, root: Path) -> str:
-    """Returns the digest over all that can be loaded from a package: every file but the interpreter's own cache."""
+def _files_of(name: str, root: Path) -> dict[Path, str]:
+    """Returns the SHA-256 of all that can be loaded from a package: every file but the interpreter's own cache."""
     lone: Iterable[tuple[str, list[str], list[str]]] = [(str(root.parent), [], [root.name])]
-    found = []
+    found = {}
     for folder, folders, files in os.walk(str(root)) if root.is_dir() else lone:
         linked = [inner for inner in folders if (Path(folder) / inner).is_symlink()]
         if linked:
@@ -114,10 +127,8 @@ def _code_sha256(name: str, root: Path) -> str:
             path = Path(folder) / file
             cached = path.parent.name == _CACHE and path.suffix in _BYTECODE
             if path.is_file() and not cached:
-                found.append(
-                    [path.relative_to(root.parent).as_posix(), sha256_hex(path.read_bytes())]
-                )
-    return digest_sha256(sorted(found))
+                found[path] = sha256_hex(path.read_bytes())
+    return found
 
 
 def load_plugin(plugin: Plugin) -> object:
@@ -127,7 +138,7 @@ def load_plugin(plugin: Plugin) -> object:
         EnvironmentMissing: its package is loaded already, in another way.
     """
     top = plugin.entry.module.partition(".")[0]
-    finder = _FromSource(top, plugin.root)
+    finder = _FromSource(top, plugin.root, tuple(sorted(plugin.files.items())))
     if finder not in sys.meta_path:
         sys.meta_path.insert(0, finder)
     there = sys.modules.get(top)
@@ -147,12 +158,28 @@ def _is_ours(module: ModuleType) -> bool:
 
 
 class _Source(SourceFileLoader):
-    """Compiles the source each time; bytecode beside it is neither read nor written."""
+    """Compiles the pinned source each time; bytecode beside it is neither read nor written."""
+
+    def __init__(self, pinned: Mapping[Path, str], fullname: str, path: str) -> None:
+        super().__init__(fullname, path)
+        self._pinned = pinned
 
     def get_code(self, fullname: str) -> CodeType:
         """Returns the module's code."""
         path = self.get_filename(fullname)
-        return self.source_to_code(self.get_data(path), path)
+        data = self.get_data(path)
+        require_pinned(self._pinned, Path(path), data)
+        return self.source_to_code(data, path)
+
+
+def require_pinned(pinned: Mapping[Path, str], path: Path, data: bytes) -> None:
+    """Refuses bytes that are not those that the package was pinned by.
+
+    Raises:
+        ImportError: they are others.
+    """
+    if pinned.get(path) != sha256_hex(data):
+        raise ImportError(f"expected {path} as it was pinned, found other bytes")
 
 
 @dataclass(frozen=True)
@@ -161,6 +188,7 @@ class _FromSource:
 
     top: str
     root: Path
+    files: tuple[tuple[Path, str], ...]
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
@@ -172,10 +200,16 @@ class _FromSource:
         """
         if fullname.partition(".")[0] != self.top:
             return None
-        kinds = ((ExtensionFileLoader, EXTENSION_SUFFIXES), (_Source, SOURCE_SUFFIXES))
+        pinned = dict(self.files)
+        # A finder makes its loaders by calling what it is given with a name and a path.
+        source = cast("type[SourceFileLoader]", partial(_Source, pinned))
+        kinds = ((ExtensionFileLoader, EXTENSION_SUFFIXES), (source, SOURCE_SUFFIXES))
         for folder in [str(self.root.parent)] if path is None else path:
             spec = FileFinder(folder or ".", *kinds).find_spec(fullname)
             if spec is not None and spec.loader is not None and self._pinned(spec.origin):
+                if isinstance(spec.loader, ExtensionFileLoader):
+                    binary = Path(spec.loader.path)
+                    require_pinned(pinned, binary, binary.read_bytes())
                 return spec
         raise ModuleNotFoundError(f"no source of {fullname} below {self.root}", name=fullname)
 

@@ -11,6 +11,7 @@ import importlib
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from orchestrator.cli import render
 from orchestrator.cli.arguments import Parser
 from orchestrator.core.errors import UsageError
 
@@ -94,6 +95,10 @@ def lived(
         reviewed=reviewed,
     )
     found = live_by_hand(asked, fixtures=fixtures_root())
+    if not found.pinned:
+        render.note(
+            f"condition {found.condition.id}: its code is not what the registry pins; a plan refuses it until `memtrial list conditions --pin`"
+        )
     failure = found.remembered.failure
     if failure is not None:
         raise Negative(

@@ -27,7 +27,7 @@ from orchestrator.model.lifecycle import (
 from orchestrator.model.memory import Remembered
 from orchestrator.model.task import History
 from orchestrator.pipeline.gold import gold_for
-from orchestrator.pipeline.memory import adapter_of, memory_assignment
+from orchestrator.pipeline.memory import adapter_of, memory_assignment, pinned_now
 from orchestrator.pipeline.parity import query_of
 from orchestrator.pipeline.reviews import review_of
 from orchestrator.protocols import OpenBox
@@ -60,13 +60,14 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Lived:
-    """A life, with every document that it left, by name."""
+    """A life, with every document that it left, by name. `pinned`: its code is what the registry's pin is over."""
 
     condition: Condition
     remembered: Remembered
     documents: dict[str, bytes]
     task: LoadedTask | None
     sessions_sha256: str
+    pinned: bool = True
 
     def description(self) -> Description:
         """Returns what the system said of itself."""
@@ -103,6 +104,10 @@ def live_by_hand(asked: Asked, *, fixtures: Path) -> Lived:
     condition = known[asked.condition]
     if not asked.reviewed:
         condition = condition.model_copy(update={"reviews": None})
+    pinned = pinned_now(condition) == condition.adapter_sha256
+    if not pinned:
+        # Whoever writes an adapter tries it before it is pinned; a plan refuses it.
+        condition = condition.model_copy(update={"adapter_sha256": None})
     task = _task(asked, fixtures)
     history = task.history if task else _history(asked)
     if task is None and condition.door == "gold":
@@ -132,7 +137,7 @@ def live_by_hand(asked: Asked, *, fixtures: Path) -> Lived:
         adapter = adapter_of(condition, curated, counter, start, review=review)()
         remembered = live(adapter, assignment, counter, keep=keep)
     told = sessions_sha256(sessions_of(history))
-    return Lived(condition, remembered, documents, task, told)
+    return Lived(condition, remembered, documents, task, told, pinned=pinned)
 
 
 def _start() -> OpenBox:

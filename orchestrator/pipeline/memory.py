@@ -75,9 +75,11 @@ def adapter_of(
     Raises:
         DocumentError: the arm serves a curated file and the task has none.
         EnvironmentMissing: its code is not in this installation.
+        IntegrityError: the code of a program or a package is not what the arm's pin is over, now that it is read.
     """
     if condition.adapter_kind == "entry_point":
         plugin = find_plugin(MEMORY_GROUP, condition.adapter)
+        _require_pin(condition, plugin.sha256)
         return lambda: LateAdapter(partial(_foreign, plugin))
     if condition.adapter_kind == "command":
         if start is None:
@@ -87,6 +89,7 @@ def adapter_of(
                 hint="run `memtrial engine`",
             )
         program = program_of(condition)
+        _require_pin(condition, _program_pin(condition, program))
         return lambda: CommandAdapter(program, start, counter)
     over = shelf.shelved(condition.adapter).over
     below = Supplies(counter=counter, curated=curated)
@@ -113,9 +116,7 @@ def pinned_now(condition: Condition) -> str:
     if condition.adapter_kind == "entry_point":
         return find_plugin(MEMORY_GROUP, condition.adapter).sha256
     if condition.adapter_kind == "command":
-        product = condition.product
-        recipe = product_recipe_sha256(images_root(), product) if product else None
-        return program_sha256(program_of(condition), recipe)
+        return _program_pin(condition, program_of(condition))
     return shelf.adapter_sha256(condition.adapter)
 
 
@@ -126,13 +127,30 @@ def check_pins(conditions: tuple[Condition, ...]) -> None:
         IntegrityError: its code has other bytes here.
     """
     for condition in conditions:
-        found = pinned_now(condition)
-        if condition.adapter_sha256 != found:
-            raise IntegrityError(
-                "adapter-changed",
-                f"condition {condition.id}: expected adapter {condition.adapter} with SHA-256 {condition.adapter_sha256 or 'pinned'}, found {found}",
-                hint="restore it, or pin it anew with `memtrial list conditions --pin`",
-            )
+        if condition.adapter_sha256 is None:
+            raise _changed(condition, pinned_now(condition))
+        _require_pin(condition, pinned_now(condition))
+
+
+def _program_pin(condition: Condition, program: MemoryProgram) -> str:
+    """Returns the digest of a program as it was read, with the recipe of the product that it drives."""
+    product = condition.product
+    recipe = product_recipe_sha256(images_root(), product) if product else None
+    return program_sha256(program, recipe)
+
+
+def _require_pin(condition: Condition, found: str) -> None:
+    """Refuses code that is about to be used and is not the pinned one; an arm without a pin has no plan to break."""
+    if condition.adapter_sha256 not in {None, found}:
+        raise _changed(condition, found)
+
+
+def _changed(condition: Condition, found: str) -> IntegrityError:
+    return IntegrityError(
+        "adapter-changed",
+        f"condition {condition.id}: expected adapter {condition.adapter} with SHA-256 {condition.adapter_sha256 or 'pinned'}, found {found}",
+        hint="restore it, or pin it anew with `memtrial list conditions --pin`",
+    )
 
 
 def check_available(conditions: tuple[Condition, ...]) -> None:

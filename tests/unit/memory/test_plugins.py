@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.core.errors import EnvironmentMissing, UsageError
+from orchestrator.core.errors import EnvironmentMissing, IntegrityError, UsageError
 from orchestrator.memory.watchdog import Watchdog
 from orchestrator.model.condition import Condition
 from orchestrator.model.lifecycle import Step
@@ -127,6 +127,20 @@ def test_a_module_that_is_bytecode_alone_is_part_of_the_pin_and_not_imported(sit
     assert "no source of their_memory_h.inner" in remembered.failure.detail
 
 
+def test_a_package_that_changes_after_it_was_pinned_is_not_loaded(site, theirs):
+    install(site, "their_memory_o", "from their_memory_o.inner import adapter\n")
+    inner = site / "their_memory_o" / "inner.py"
+    inner.write_text(SOURCE)
+    pinned = theirs.model_copy(update={"adapter_sha256": pinned_now(theirs)})
+    make = adapter_of(pinned, None, COUNTER)
+    inner.write_text(SOURCE + "# swapped\n")
+    remembered = life_of(make(), pinned, said("one"))
+    assert remembered.failure is not None
+    assert "inner.py as it was pinned, found other bytes" in remembered.failure.detail
+    with pytest.raises(IntegrityError, match="expected adapter theirs with SHA-256"):
+        adapter_of(pinned, None, COUNTER)
+
+
 def test_source_in_the_folder_of_bytecode_is_part_of_the_pin(site):
     install(site, "their_memory_k")
     before = find_plugin(MEMORY_GROUP, "theirs").sha256
@@ -177,6 +191,13 @@ def test_a_package_that_a_finder_of_its_own_finds_is_loaded_from_where_it_was_pi
     assert find_plugin(MEMORY_GROUP, "theirs").root == elsewhere / "their_memory_n"
     remembered = life_of(adapter_of(theirs, None, COUNTER)(), theirs, said("one"))
     assert remembered.failure is None
+
+
+def test_a_namespace_has_no_pin(site):
+    install(site, "their_memory_p")
+    (site / "their_memory_p" / "__init__.py").rename(site / "their_memory_p" / "inner.py")
+    with pytest.raises(EnvironmentMissing, match="found the namespace their_memory_p"):
+        find_plugin(MEMORY_GROUP, "theirs")
 
 
 def test_a_package_without_source_has_no_pin(site, theirs):
