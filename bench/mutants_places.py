@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import ast
 import copy
+from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 SWAPS: dict[type[ast.AST], type[ast.AST]] = {
@@ -45,7 +46,8 @@ class Place:
 
     `scope` is the qualified name of the function or class around it, `span` the first and last line of the
     changed expression, `statement` those of the statement around it; `names` are the names that a place
-    outside functions decides about; `inside` says whether it is in a function's body.
+    outside functions decides about; `inside` says whether it is in a function's body; `nth` which it is of how many
+    that read alike (same function, line and change).
     """
 
     module: str
@@ -60,6 +62,7 @@ class Place:
     statement: tuple[int, int]
     names: tuple[str, ...]
     inside: bool
+    nth: tuple[int, int] = (1, 1)
 
     @property
     def line(self) -> int:
@@ -266,7 +269,22 @@ def places(module: str, source: str) -> list[Place]:
                 inside=of.inside,
             )
         )
-    return found
+    return _numbered(found)
+
+
+def _numbered(found: list[Place]) -> list[Place]:
+    """Gives each place its number among those that read alike."""
+    alike = Counter(_reads(place) for place in found)
+    seen: Counter[tuple[str, ...]] = Counter()
+    numbered = []
+    for place in found:
+        seen[_reads(place)] += 1
+        numbered.append(replace(place, nth=(seen[_reads(place)], alike[_reads(place)])))
+    return numbered
+
+
+def _reads(place: Place) -> tuple[str, ...]:
+    return place.scope, place.text, place.before, place.after
 
 
 def _last_line(statement: Any) -> int:

@@ -275,13 +275,14 @@ def test_an_explanation_of_a_line_that_changed_is_stale_and_explains_nothing():
     assert {why_unnoticed(p, [of]) for p in now} == {None}
 
 
-def test_an_explanation_that_fits_two_places_is_stale():
+def test_of_places_that_read_alike_an_explanation_means_one():
     module = "orchestrator/trust/shelf.py"
-    twice = places(
-        module, "def f(n):\n    if n < 3:\n        n += 1\n    if n < 3:\n        n += 1\n"
-    )
-    of = Explanation("shelf.py", "f", "if n < 3:", "n < 3", "n <= 3", "why")
-    assert "fits 2 places" in stale(twice, [of])[0]
+    twice = places(module, "def f(n):\n    return g(a=0, b=0)\n")
+    plain = Explanation("shelf.py", "f", "return g(a=0, b=0)", "0", "1", "why")
+    assert "fits 0 places" in stale(twice, [plain])[0]
+    second = dataclasses.replace(plain, nth=(2, 2))
+    assert stale(twice, [second]) == []
+    assert [why_unnoticed(place, [second]) for place in twice] == [None, "why"]
 
 
 def kept(outcome: Outcome, **changes: object) -> dict[str, object]:
