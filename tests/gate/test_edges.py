@@ -13,7 +13,7 @@ from orchestrator.core.canonical import sha256_hex
 from orchestrator.core.errors import ApprovalRefused
 from orchestrator.model.approval import OfficialApproval, Upstream
 from orchestrator.trust.gate import before, bindings, official
-from orchestrator.trust.gate.asked import State
+from orchestrator.trust.gate.asked import State, refuse
 from orchestrator.trust.gate.bindings import check_time, live_pin
 from orchestrator.trust.gate.machine import MANIFEST
 from orchestrator.trust.gate.official import validate
@@ -186,3 +186,17 @@ def test_a_book_that_has_not_grown_since_it_was_signed_is_the_approved_one(clean
     made = ingredients()
     made.used = made.used[:2]
     assert code(make_world(clean_folder, made)) is None
+
+
+def test_an_answer_to_another_question_is_told_by_what_differs(clean_folder):
+    world = make_world(clean_folder, ingredients())
+    world.answer["identity"] = "supervisor-two"
+    found = validate(world.asked()).refusal
+    assert found is not None
+    assert found.reference == "answer-to-another-question"
+    assert found.message.endswith("found identity")
+
+
+def test_a_refusal_has_its_own_next_step_or_the_list_of_codes():
+    assert refuse("r", "a", "b", hint="do this").hint == "do this"
+    assert "docs/security/refusals.md" in refuse("r", "a", "b").hint

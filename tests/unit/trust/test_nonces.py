@@ -318,3 +318,16 @@ def test_the_name_of_a_new_book_is_made_durable_before_its_line_counts(tmp_path,
     monkeypatch.setattr(nonces, "sync_folder", lambda folder: order.append(str(folder)))
     NonceBook(tmp_path).reserve(use(1), now_s=NOW_S)
     assert order == [str(tmp_path)]
+
+
+def test_a_line_is_on_the_disk_before_its_use_counts(book, monkeypatch):
+    synced: list[int] = []
+    fsync = os.fsync
+
+    def noted(descriptor: int) -> None:
+        synced.append(os.fstat(descriptor).st_ino)
+        fsync(descriptor)
+
+    monkeypatch.setattr("os.fsync", noted)
+    NonceBook(book).reserve(use(9), now_s=NOW_S + 10)
+    assert synced[0] == (book / BOOK).stat().st_ino

@@ -212,3 +212,12 @@ def test_another_document_is_no_proposal(approvals, data):
     with pytest.raises(ApprovalRefused):
         read_proposal(approvals, ID)
     assert status(approvals).fault
+
+
+@pytest.mark.parametrize("name", ["Proposal", "-p", "p q"])
+def test_a_file_of_another_name_than_an_approvals_is_no_proposal(approvals, name):
+    data = (approvals / "proposals" / f"{approval().approval_id}.json").read_bytes()
+    (approvals / "proposals" / f"{name}.json").write_bytes(data)
+    with pytest.raises(UsageError) as refused:
+        read_proposal(approvals, name)
+    assert refused.value.reference == "proposal-unknown"

@@ -13,7 +13,7 @@ from orchestrator.trust import repository as repository_module
 from orchestrator.trust.plumbing import Objects
 from orchestrator.trust.repository import Repository, _parse_tree, check_owned
 from tests.unit.trust.hostile_git import foreign_commit, git, new_repository
-from tests.unit.trust.test_repository import FILES, gate, refusal
+from tests.unit.trust.test_repository import FILES, gate, raw_commit, refusal
 
 
 @pytest.fixture
@@ -137,3 +137,38 @@ def test_a_file_of_git_that_others_can_write_is_refused(clean_folder, name):
     with pytest.raises(ApprovalRefused) as refused:
         check_owned(clean_folder / "r", owner_uid=os.geteuid())
     assert refused.value.reference == "file-writable-by-others"
+
+
+BOUNDS = [("MAX_FILES", 2), ("MAX_FOLDERS", 2), ("MAX_FILES_BYTES", 4), ("MAX_LEVELS", 2)]
+
+
+@pytest.mark.parametrize(("bound", "just"), BOUNDS)
+def test_a_trust_root_of_just_its_largest_size_is_read(made, monkeypatch, bound, just):
+    folder, first, _ = made
+    monkeypatch.setattr(repository_module, bound, just)
+    assert gate(folder, first) == {"a.json": b"{}", "sub/b.json": b"[]"}
+    monkeypatch.setattr(repository_module, bound, just - 1)
+    assert refusal(folder, first) == "tracked-files-too-many"
+
+
+@pytest.mark.parametrize("name", ["refs/remotes/origin", "packed-refs"])
+def test_a_dangling_link_in_git_is_looked_at_and_refused(clean_folder, name):
+    new_repository(clean_folder / "r", FILES)
+    place = clean_folder / "r" / ".git" / name
+    if place.is_dir():
+        place.rename(place.with_name("moved"))
+    place.unlink(missing_ok=True)
+    place.symlink_to(clean_folder / "nothing")
+    with pytest.raises(ApprovalRefused) as refused:
+        check_owned(clean_folder / "r", owner_uid=os.geteuid())
+    assert refused.value.reference == "link-on-the-way"
+
+
+def test_a_parent_with_a_word_behind_it_is_none(made):
+    folder, _, head = made
+    tree = git(folder, "rev-parse", "HEAD^{tree}")
+    who = "t <t@example> 1700000000 +0000"
+    raw_commit(folder, f"tree {tree}\nparent {head} more\nauthor {who}\ncommitter {who}\n\nm\n")
+    with pytest.raises(ApprovalRefused) as refused:
+        gate(folder, head)
+    assert refused.value.reference == "commit-malformed"

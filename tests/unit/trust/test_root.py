@@ -45,6 +45,9 @@ from tests.unit.trust.support import (
     small_order_encodings,
 )
 
+NOW_S = 1_800_000_000
+OWNERS_OF_TWO = tuple(owner.public for owner in OWNERS[:2])
+
 
 def refusal(files: dict[str, bytes], **changes: Any) -> str:
     with pytest.raises(ApprovalRefused) as refused:
@@ -319,3 +322,31 @@ def test_what_was_published_can_be_loaded_and_published_on(made, tmp_path):
     put_target(again, "approvals/three.dsse.json", b"three")
     another(again, tmp_path, "approvals")
     assert set(read(files_of(tmp_path)).approvals) == {APPROVAL, "approvals/three.dsse.json"}
+
+
+@pytest.mark.parametrize(("ahead_s", "refused"), [(1, False), (2, True)])
+def test_a_clock_may_be_a_second_behind_what_was_seen_and_no_more(made, tmp_path, ahead_s, refused):
+    now_s, seen = int(time.time()), RootState(high_water_s=int(time.time()) + ahead_s)
+    if refused:
+        assert refusal(files_of(tmp_path), now_s=now_s, seen=seen) == "clock-set-back"
+    else:
+        assert read(files_of(tmp_path), now_s=now_s, seen=seen).root_version == 1
+
+
+def test_as_many_owners_as_must_sign_are_enough():
+    two = People(OWNERS_OF_TWO, PEOPLE.curators, owner_threshold=2)
+    assert draft(two, as_bytes(roles()), now_s=NOW_S).root.roles["root"].threshold == 2
+    with pytest.raises(UsageError, match="at least 2 owners"):
+        draft(People(OWNERS_OF_TWO, PEOPLE.curators, owner_threshold=3), b"", now_s=NOW_S)
+
+
+@pytest.mark.parametrize("days", [None, 1, 4000])
+def test_snapshot_and_timestamp_hold_for_their_life_or_until_they_are_asked_to(made, days):
+    usual = draft(PEOPLE, as_bytes(roles()), now_s=NOW_S)
+    until_s = None if days is None else NOW_S + days * 86_400
+    next_version(made, "approvals", now_s=NOW_S, until_s=until_s)
+    for part, life in ((made.snapshot, usual.snapshot), (made.timestamp, usual.timestamp)):
+        wanted = (
+            life.expires.timestamp() if until_s is None else max(life.expires.timestamp(), until_s)
+        )
+        assert part.expires.timestamp() == wanted

@@ -219,3 +219,15 @@ def test_the_client_is_given_nothing_but_files_of_the_root(tmp_path):
     with pytest.raises(ApprovalRefused) as refused:
         client._target(nothing, "roles.v1.json")
     assert refused.value.reference == "target-not-listed"
+
+
+def test_owners_are_the_keys_of_root_and_those_of_targets(files):
+    other = files["metadata/1.root.json"]
+    plain = check_shape(other, where="root")
+
+    def one_less(document: dict[str, Any]) -> None:
+        document["signed"]["roles"]["targets"]["keyids"].pop()
+
+    fewer = check_shape(edited(other, one_less), where="root")
+    assert fewer.owners == plain.owners
+    assert len(plain.owners) == len(OWNERS)
