@@ -43,6 +43,7 @@ class Explanation:
 AT_ONCE = "how much is read at once: what comes later is read the next time round"
 COST = "a bound against cost: one more or less does"
 READ = "while left > 0 and (piece := os.read(handle, min(left, 1 << 20))):"
+STDIN = "descriptor 0 is the standard input, which is open: no other file gets it"
 EXPLAINED: tuple[Explanation, ...] = (
     Explanation(
         "approvals.py",
@@ -185,6 +186,8 @@ EXPLAINED: tuple[Explanation, ...] = (
         "plain & RESOLVE_BENEATH",
         "one name is opened, and O_NOFOLLOW refuses a link in its place as well",
     ),
+    Explanation("trusted.py", "openat2", "if handle < 0:", "0", "1", STDIN),
+    Explanation("trusted.py", "_opened", "if descriptor >= 0:", "0", "1", STDIN),
     Explanation(
         "trusted.py",
         "_opened",
