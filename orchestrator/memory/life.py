@@ -27,6 +27,7 @@ from orchestrator.memory.sessions import HistoryClock
 from orchestrator.memory.tokens import TokenCounter
 from orchestrator.memory.watchdog import Watchdog
 from orchestrator.model.base import Document
+from orchestrator.model.chronology import in_form_of
 from orchestrator.model.condition import Condition
 from orchestrator.model.lifecycle import (
     CaptureReport,
@@ -260,8 +261,8 @@ class _Life:
 
     def _look_back(self) -> None:
         """Keeps what the store held at a time, if somebody asked for that."""
-        as_of = self._a.as_of
-        if as_of is not None:
+        if self._a.as_of is not None:
+            as_of = in_form_of(self._a.as_of, self._a.clock.now())
             past = self._answer(StoreDump, lambda: self._adapter.dump(as_of))
             self._keep("dump-as-of", past.canonical())
 

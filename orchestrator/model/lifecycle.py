@@ -13,7 +13,7 @@ from pydantic import Field, StringConstraints, model_validator
 
 from orchestrator.model.base import Closed, Document, Sha256, Slug, Text, UtcTime
 from orchestrator.model.paths import RelativePath
-from orchestrator.model.task import Event
+from orchestrator.model.task import Event, check_sessions
 
 MAX_K = 1000
 """The most items that one retrieval may return."""
@@ -103,12 +103,7 @@ class Session(Document):
 
     @model_validator(mode="after")
     def _ordered_and_unique(self) -> Self:
-        ids = [event.event_id for event in self.events]
-        if len(set(ids)) != len(ids):
-            raise ValueError("event ids must be unique")
-        times = [event.at for event in self.events]
-        if times != sorted(times):
-            raise ValueError("events must be in chronological order")
+        check_sessions([(self.session_id, self.started_at, self.events)], "session")
         return self
 
 

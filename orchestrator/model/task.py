@@ -7,12 +7,14 @@ answer away anywhere else. Handing one view to the consumer of another is a type
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from enum import StrEnum
 from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, Field, StringConstraints, model_validator
 
 from orchestrator.model.base import Closed, Day, Document, Sha256, Slug, Text, UtcTime
+from orchestrator.model.chronology import check_one_form, check_order, check_start, check_unique
 from orchestrator.model.paths import PathPattern, RelativePath, RelativePathOrHere
 
 
@@ -153,13 +155,31 @@ class History(Document):
 
     @model_validator(mode="after")
     def _ordered_and_unique(self) -> Self:
-        ids = [event.event_id for episode in self.episodes for event in episode.events]
-        if len(set(ids)) != len(ids):
-            raise ValueError("event ids must be unique")
-        times = [event.at for episode in self.episodes for event in episode.events]
-        if times != sorted(times):
-            raise ValueError("events must be in chronological order")
+        check_sessions(
+            [(episode.episode_id, episode.started_at, episode.events) for episode in self.episodes],
+            "episode",
+        )
         return self
+
+
+def check_sessions(
+    sessions: Sequence[tuple[str, str, tuple[Event, ...]]], what: Literal["episode", "session"]
+) -> None:
+    """Refuses sessions that cannot have been, one after the other: each with its id, start and events.
+
+    Raises:
+        ValueError: an id occurs twice, times are of unlike forms, out of order or a start is after its events.
+    """
+    events = [event for _, _, given in sessions for event in given]
+    starts = [(f"{what} {name}", started_at) for name, started_at, _ in sessions]
+    happened = [(f"event {event.event_id}", event.at) for event in events]
+    check_unique((event.event_id for event in events), "event")
+    check_unique((name for name, _, _ in sessions), what)
+    check_one_form([*starts, *happened])
+    check_order(happened, "events")
+    check_order(starts, f"{what}s")
+    for (named, started_at), (_, _, given) in zip(starts, sessions, strict=True):
+        check_start(named, started_at, (f"event {given[0].event_id}", given[0].at))
 
 
 class HiddenFile(Closed):

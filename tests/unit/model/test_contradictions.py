@@ -26,6 +26,14 @@ from tests.unit.model.sound import (
 )
 
 TWICE = "unique|once|twice"
+HALF, BEFORE = "2026-01-01T00:00:00.500Z", "2025-12-31T00:00:00Z"
+
+
+def episode(name: str, number: int, started_at: str = AT, **changes: Any) -> dict[str, Any]:
+    """An episode with one event."""
+    return {"episode_id": name, "started_at": started_at, "events": [event(number, **changes)]}
+
+
 CONTRADICTIONS: list[tuple[str, dict[str, Any], str]] = [
     ("command", {"argv": ["{token}"]}, "cannot stand in"),
     ("command", {"argv": ["{prompt}"]}, "cannot stand in"),
@@ -69,6 +77,8 @@ CONTRADICTIONS: list[tuple[str, dict[str, Any], str]] = [
     ("hooks", {"capabilities": {**ABLE, "hooks": True, "as_of": True}}, "as_of: false"),
     ("session", {"events": [event(1), event(1)]}, "event ids must be unique"),
     ("session", {"events": [event(1, at=LATER), event(2)]}, "chronological order"),
+    ("session", {"events": [event(1), event(2, at=HALF)]}, "fractional digits.*event e2"),
+    ("session", {"started_at": LATER}, "not after .*event e1.*found 2026-01-02"),
     ("capture", {"outcome": "dropped"}, "for a dropped event and for no other"),
     ("capture", {"reason": "r"}, "for a dropped event and for no other"),
     ("candidate", {"decision": "promote"}, "for a promoted candidate and for no other"),
@@ -125,6 +135,18 @@ CONTRADICTIONS: list[tuple[str, dict[str, Any], str]] = [
             ]
         },
         "chronological",
+    ),
+    ("history", {"episodes": [episode("p", 1), episode("p", 2)]}, "episode ids.*found p again"),
+    ("history", {"episodes": [episode("p", 1, started_at=LATER)]}, "episode p must have started"),
+    (
+        "history",
+        {"episodes": [episode("p", 1), episode("q", 2, started_at=BEFORE)]},
+        "expected episode q not before episode p",
+    ),
+    (
+        "history",
+        {"episodes": [episode("p", 1), episode("q", 2, at=HALF)]},
+        "expected 0 in event e2 as in episode p .* found 3",
     ),
     ("pattern", {"pattern": "("}, "not a regular expression"),
     ("key", {"fail_to_pass": [TEST, TEST]}, "fail_to_pass ids must be unique"),
