@@ -19,6 +19,8 @@ def run(arguments: argparse.Namespace) -> int:
     """Dumps."""
     from orchestrator.cli.memory import asked_words, lived
 
+    if arguments.as_of is not None:
+        _check_time(arguments.as_of)
     found = lived(arguments, as_of=arguments.as_of)
     dump = found.dump()
     if arguments.json:
@@ -35,3 +37,19 @@ def run(arguments: argparse.Namespace) -> int:
     render.text(f"{counted(len(dump.memories), 'memory', 'memories')}, {dump.digest_sha256()}")
     render.text(f"next: memtrial memory retrieve {asked_words(arguments)}")
     return 0
+
+
+def _check_time(text: str) -> None:
+    from pydantic import TypeAdapter, ValidationError
+
+    from orchestrator.core.errors import UsageError
+    from orchestrator.model.base import UtcTime
+
+    try:
+        TypeAdapter[str](UtcTime).validate_python(text)
+    except ValidationError as error:
+        raise UsageError(
+            "time-malformed",
+            f"expected a time in UTC as 2026-01-05T09:00:00Z, found {text!r}",
+            hint="give --as-of YYYY-MM-DDTHH:MM:SSZ",
+        ) from error

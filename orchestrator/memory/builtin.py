@@ -31,6 +31,7 @@ from orchestrator.model.lifecycle import (
 from orchestrator.protocols import MemoryPlace
 
 PLAIN = Capabilities(timestamps=True, update=False, delete=False, scopes=True)
+LOOKS_BACK = PLAIN.model_copy(update={"as_of": True})
 ALL_PARTS = tuple(Observed)
 
 
@@ -39,6 +40,7 @@ class BuiltinMemory:
 
     name = "builtin"
     information: Literal["none", "raw", "curated", "gold"] = "raw"
+    capabilities = PLAIN
 
     def __init__(self, counter: TokenCounter) -> None:
         self._counter = counter
@@ -49,7 +51,7 @@ class BuiltinMemory:
         return Description(
             adapter=self.name,
             version=__version__,
-            capabilities=PLAIN,
+            capabilities=self.capabilities,
             shows=ALL_PARTS,
             information=self.information,
         )
@@ -106,8 +108,8 @@ class BuiltinMemory:
 
 
 def recorded_by(memory: StoredMemory, as_of: str | None) -> bool:
-    """Whether a memory had been written down at a time; one without a time always had."""
-    return as_of is None or memory.recorded_at is None or memory.recorded_at <= as_of
+    """Whether a memory had been written down at a time; of one without a time nobody knows."""
+    return as_of is None or (memory.recorded_at is not None and memory.recorded_at <= as_of)
 
 
 def ranked_of(query: Query, memories: list[StoredMemory], *, considered: int) -> Ranked:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from orchestrator.core.canonical import sha256_hex
+from orchestrator.core.clock import utc_seconds
 from orchestrator.memory.compile import framed, render, render_item
 from orchestrator.memory.faults import broken
 from orchestrator.memory.tokens import TokenCounter
@@ -149,6 +150,23 @@ def check_snapshot(
             raise broken(
                 "promoted-is-stored",
                 f"candidate {candidate.candidate_id}: expected memory {candidate.memory_id} in the store, found none",
+            )
+
+
+def check_past(past: StoreDump, as_of: str) -> None:
+    """A dump as of a time holds what was recorded by then, and nothing of which that is not known.
+
+    Args:
+        past: the dump.
+        as_of: the time that was asked for (RFC 3339, UTC).
+    """
+    by = utc_seconds(as_of)
+    for memory in past.memories:
+        at = memory.recorded_at
+        if at is None or utc_seconds(at) > by:
+            raise broken(
+                "past-as-it-was",
+                f"dump as of {as_of}, memory {memory.memory_id}: expected recorded_at not after it, found {at or 'none'}",
             )
 
 

@@ -12,6 +12,7 @@ from functools import partial
 from typing import TypeVar
 
 from orchestrator.core.canonical import sha256_hex
+from orchestrator.core.errors import UsageError
 from orchestrator.memory.answering import answered
 from orchestrator.memory.archive import archive_of
 from orchestrator.memory.checks import (
@@ -19,6 +20,7 @@ from orchestrator.memory.checks import (
     check_context,
     check_description,
     check_extraction,
+    check_past,
     check_ranked,
     check_snapshot,
 )
@@ -203,6 +205,13 @@ class _Life:
         self._description = description
         gold = self._a.gold
         check_description(description, self._a.condition, gold=gold is not None)
+        if self._a.as_of is not None and not description.capabilities.as_of:
+            raise UsageError(
+                "system-looks-not-back",
+                f"condition {self._a.condition.id}: expected a system that tells what it held at a time (capability "
+                f"as_of), found {description.adapter}, which says that it cannot",
+                hint="leave out --as-of, or name another arm with --condition",
+            )
         if gold is not None:
             self._call(lambda: self._informed().inform(gold))
         return description
@@ -264,6 +273,7 @@ class _Life:
         if self._a.as_of is not None:
             as_of = in_form_of(self._a.as_of, self._a.clock.now())
             past = self._answer(StoreDump, lambda: self._adapter.dump(as_of))
+            check_past(past, as_of)
             self._keep("dump-as-of", past.canonical())
 
     def _retrieved(

@@ -8,7 +8,7 @@ from __future__ import annotations
 import sqlite3
 from pathlib import Path
 
-from orchestrator.memory.builtin import BuiltinMemory, ranked_of, recorded_by
+from orchestrator.memory.builtin import LOOKS_BACK, BuiltinMemory, ranked_of, recorded_by
 from orchestrator.memory.faults import broken
 from orchestrator.memory.sqlite.capture import capture_episode, open_store, reopen_frozen
 from orchestrator.memory.sqlite.search import search
@@ -30,6 +30,7 @@ class RawFtsAdapter(BuiltinMemory):
     """Captures sessions into an SQLite file, freezes it, then searches with the query's prompt."""
 
     name = "raw_fts"
+    capabilities = LOOKS_BACK
 
     def __init__(self, counter: TokenCounter) -> None:
         super().__init__(counter)

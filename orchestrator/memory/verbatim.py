@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from orchestrator.core.canonical import canonical_bytes
-from orchestrator.memory.builtin import BuiltinMemory
+from orchestrator.memory.builtin import LOOKS_BACK, BuiltinMemory
 from orchestrator.memory.faults import broken
 from orchestrator.memory.redact import redact
 from orchestrator.memory.sqlite.capture import event_text
@@ -29,6 +29,7 @@ class VerbatimMemory(BuiltinMemory):
     """Keeps events as they are; written to a file at the freeze."""
 
     name = "full_history"
+    capabilities = LOOKS_BACK
 
     def __init__(self, counter: TokenCounter) -> None:
         super().__init__(counter)

@@ -15,6 +15,7 @@ from typing import TypeVar
 from orchestrator.core.canonical import sha256_hex
 from orchestrator.core.places import fixtures_root
 from orchestrator.memory.archive import archive_of
+from orchestrator.memory.checks import check_past
 from orchestrator.memory.faults import AdapterFault
 from orchestrator.memory.life import Assignment, Limits, live
 from orchestrator.memory.sessions import PROJECT, HistoryClock
@@ -159,9 +160,12 @@ class MemoryContract:
         with self._frozen(histories.ordinary()) as frozen:
             if not frozen.ask(lambda _: frozen.adapter.describe(), None).capabilities.as_of:
                 return
-            past = frozen.ask(frozen.adapter.dump, "2026-01-05T23:59:59Z")
-            late = [m for m in past.memories if m.recorded_at and m.recorded_at > "2026-01-06"]
-            _require(not late, "dump as of a day: expected nothing recorded later, found some")
+            as_of = "2026-01-05T23:59:59Z"
+            past = frozen.ask(frozen.adapter.dump, as_of)
+            try:
+                check_past(past, as_of)
+            except AdapterFault as fault:
+                raise AssertionError(f"{fault.rule}: {fault.message}") from fault
 
     def _query(self) -> Query:
         return Query(prompt=PROMPT, scope=PROJECT, k=self.k)

@@ -10,6 +10,7 @@ from orchestrator.cli.main import main
 from orchestrator.core.ustar import ArchiveReader
 
 TASK = ("--task", "depotfeed-returns")
+CURATED = ("--condition", "curated_file_budgeted")
 
 
 def test_ingest_counts_events_and_writes_every_document(tmp_path, capsys):
@@ -41,6 +42,30 @@ def test_dump_shows_what_had_been_recorded_by_a_time(capsys):
     assert 0 < sizes[1] < sizes[0]
 
 
+@pytest.mark.parametrize(
+    ("as_of", "shown"),
+    [
+        ("2026-01-05T09:00:00Z", ["e1"]),
+        ("2026-01-05T09:00:00.499Z", ["e1"]),
+        ("2026-01-05T09:00:00.5Z", ["e1", "e2"]),
+    ],
+)
+@pytest.mark.parametrize("arm", ["raw_fts", "full_history"])
+def test_a_time_of_another_form_is_compared_as_a_time(arm, as_of, shown, tmp_path, capsys):
+    start = "2026-01-05T09:00:00.000Z"
+    events = [
+        {"event_id": "e1", "at": start, "role": "user", "text": "one"},
+        {"event_id": "e2", "at": "2026-01-05T09:00:00.500Z", "role": "user", "text": "two"},
+    ]
+    episode = {"episode_id": "ep", "started_at": start, "events": events}
+    path = tmp_path / "history.json"
+    path.write_text(json.dumps({"schema_version": 1, "task_id": "t", "episodes": [episode]}))
+    words = ["--history", str(path), "--condition", arm, "--as-of", as_of, "--json"]
+    assert main(["memory", "dump", *words]) == 0
+    dump = json.loads(capsys.readouterr().out)
+    assert [memory["evidence_event_ids"][0] for memory in dump["memories"]] == shown
+
+
 def test_explain_says_of_every_fact_where_it_is_and_where_it_was_lost(capsys):
     assert main(["memory", "explain", *TASK, "--json"]) == 0
     lost = {fact["fact_id"]: fact["lost_at"] for fact in json.loads(capsys.readouterr().out)}
@@ -60,6 +85,14 @@ def test_explain_says_of_every_fact_where_it_is_and_where_it_was_lost(capsys):
         (["memory", "ingest", *TASK, "--condition", "raw_ftz"], 2, "raw_fts"),
         (["memory", "ingest", "--history", "no.json"], 2, "found none"),
         (["memory", "ingest", "--history", ".", "--condition", "raw_fts"], 2, "found none"),
+        (["memory", "dump", *TASK, "--as-of", "yesterday"], 2, "2026-01-05T09:00:00Z, found 'yest"),
+        (["memory", "dump", *TASK, "--as-of", "2026-02-30T09:00:00Z"], 2, "found '2026-02-30"),
+        (["memory", "dump", *TASK, "--as-of", "2026-01-27T23:00:00+02:00"], 2, "time in UTC"),
+        (
+            ["memory", "dump", *TASK, *CURATED, "--as-of", "2026-01-27T23:00:00Z"],
+            2,
+            "capability as_of), found curated",
+        ),
     ],
 )
 def test_a_wrong_word_is_refused_with_what_is_right(words, code, told, capsys):

@@ -408,3 +408,19 @@ class ForgetsTheQuery(Sound):
 
     def retrieve(self, query: Query) -> Ranked:
         return super().retrieve(query).model_copy(update={"query_sha256": sha256_hex(b"other")})
+
+
+class LooksForward(Sound):
+    """Shows all that it knows, whatever time is asked for."""
+
+    def dump(self, as_of: str | None = None) -> StoreDump:
+        return super().dump()
+
+
+class KeepsNoTimes(Sound):
+    """Says that it can look back, and notes no time of recording."""
+
+    def dump(self, as_of: str | None = None) -> StoreDump:
+        whole = super().dump()
+        timeless = [m.model_copy(update={"recorded_at": None}) for m in whole.memories]
+        return whole.model_copy(update={"memories": tuple(timeless)})

@@ -56,6 +56,8 @@ FAULTS = [
     (planted.LosesWhatItPromoted, WHOLE, "promoted-is-stored"),
     (planted.CrashesAtClose, WHOLE, "handle lost"),
     (planted.ForgetsTheQuery, WHOLE, "own-query"),
+    (planted.LooksForward, "test_a_dump_of_the_past_holds_no_later_memory", "past-as-it-was"),
+    (planted.KeepsNoTimes, "test_a_dump_of_the_past_holds_no_later_memory", "found none"),
 ]
 QUICK = Limits(step_s=1.5, settle_s=1)
 

@@ -24,7 +24,13 @@ class Memory:
             "schema_version": 1,
             "adapter": "cue_lines",
             "version": "1",
-            "capabilities": {"timestamps": True, "update": False, "delete": False, "scopes": True},
+            "capabilities": {
+                "timestamps": True,
+                "update": False,
+                "delete": False,
+                "scopes": True,
+                "as_of": True,
+            },
             "shows": ["capture", "store", "retrieval"],
             "information": "raw",
         }
