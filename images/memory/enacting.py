@@ -24,6 +24,7 @@ SCRATCH = Path(os.environ["TMPDIR"])
 MAX_SAID_BYTES = 8 * 1024 * 1024
 MAX_STDERR_BYTES = 2000
 PATIENCE_S = 5.0
+_PR_SET_DUMPABLE = 4
 _PR_SET_CHILD_SUBREAPER = 36
 _COULD_NOT_START = 127
 
@@ -40,10 +41,19 @@ class Ended:
         return f"{how} {self.err}".strip()
 
 
-def adopt() -> None:
-    """Makes this process the parent of what its children leave running, so that it can be found and ended."""
-    if ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
-        raise OSError(ctypes.get_errno(), "prctl(PR_SET_CHILD_SUBREAPER)")
+def stand_apart() -> None:
+    """Shuts this process to the product's, which run under the same uid, and becomes the parent of what they leave.
+
+    Without the first a hook could stop this process and speak on its pipes, out of a memory that no freeze sees;
+    without the second what a hook leaves running could not be found and ended.
+    """
+    _prctl("PR_SET_DUMPABLE", _PR_SET_DUMPABLE, 0)
+    _prctl("PR_SET_CHILD_SUBREAPER", _PR_SET_CHILD_SUBREAPER, 1)
+
+
+def _prctl(name: str, option: int, value: int) -> None:
+    if ctypes.CDLL(None, use_errno=True).prctl(option, value, 0, 0, 0) != 0:
+        raise OSError(ctypes.get_errno(), f"prctl({name})")
 
 
 def bounded(
@@ -111,10 +121,10 @@ def children() -> set[int]:
     return found
 
 
-def end_others(ours: set[int]) -> None:
+def end_others() -> None:
     """Ends what the product left running, whoever its parent was: it comes to this process when that ends."""
     until = time.monotonic() + PATIENCE_S
-    while left := children() - ours:
+    while left := children():
         for pid in left:
             try:
                 os.kill(pid, signal.SIGKILL)

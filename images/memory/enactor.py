@@ -18,6 +18,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 import enacting
 
+# What a product writes beside this program is never imported into it.
+del sys.path[0]
+
 PROGRAM = enacting.PROGRAM
 PLACE = PROGRAM.parent / "enacted"
 REASON_CHARACTERS = 1000
@@ -40,8 +43,6 @@ class Enactor:
         self.others = self.failed = self._done = self._alike = 0
         self._until = 0.0
         self._frozen = False
-        # Our own children by now: the way to the gateway.
-        self._ours = enacting.children()
         self._program = enacting.program_files()
 
     def describe(self, _: Json) -> Json:
@@ -130,7 +131,7 @@ class Enactor:
         return enacting.question(self._alone)
 
     def _alone(self) -> None:
-        enacting.end_others(self._ours)
+        enacting.end_others()
         enacting.forget(enacting.SCRATCH)
         enacting.forget(PROGRAM.parent, but=(PROGRAM,))
         enacting.forget_bytecode()
@@ -384,7 +385,7 @@ def spoken(out: bytes) -> str:
 
 def main() -> None:
     """Answers line by line until the end of the input."""
-    enacting.adopt()
+    enacting.stand_apart()
     enactor = Enactor()
     for line in sys.stdin:
         request = json.loads(line)

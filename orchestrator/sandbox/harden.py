@@ -7,7 +7,7 @@ cannot differ in hardening. Why each option is there: docs/adr/0004-sandbox.md.
 from __future__ import annotations
 
 import secrets
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from orchestrator.core.canonical import digest_sha256
@@ -88,6 +88,8 @@ class Profile:
     pids: int
     tmpfs: tuple[tuple[str, str], ...]
     work_mount: Literal["rw", "ro", "none"]
+    # Whether the engine's init comes first; it holds the container's streams open to every process of its uid.
+    init: bool = True
 
 
 def _tmpfs(size_bytes: int, inodes: int, uid: int, mode: str, *, gid: int | None = None) -> str:
@@ -111,6 +113,11 @@ def agent_profile(limits: Limits, uids: Uids) -> Profile:
         ),
         work_mount="rw",
     )
+
+
+def memory_profile(limits: Limits, uids: Uids, command: tuple[str, ...]) -> Profile:
+    """A memory system's container: the agent's, with our first program as its init."""
+    return replace(agent_profile(limits, uids), command=command, init=False)
 
 
 def harvester_profile(limits: Limits) -> Profile:
@@ -217,7 +224,7 @@ def create_options(
         "cap_drop": ["ALL"],
         "cap_add": list(profile.capabilities),
         "security_opt": ["no-new-privileges:true"],
-        "init": True,
+        "init": profile.init,
         "pids_limit": profile.pids,
         "mem_limit": profile.memory_bytes,
         "memswap_limit": profile.memory_bytes,
@@ -263,14 +270,13 @@ def profile_sha256(runtime: str | None = None) -> str:
         harvester_profile(limits),
         verifier_profile(limits, 120, uids),
     )
+    memory = memory_profile(MEMORY_LIMITS, uids, ("boot",))
     return digest_sha256(
         {
             "volume": volume_options(limits, uids),
             "memory": {
                 "volume": volume_options(MEMORY_LIMITS, uids),
-                "container": create_options(
-                    agent_profile(MEMORY_LIMITS, uids), image="image", volume="volume", labels={}
-                ),
+                "container": create_options(memory, image="image", volume="volume", labels={}),
             },
             "containers": [
                 create_options(p, image="image", volume="volume", labels={}, runtime=runtime)

@@ -14,7 +14,6 @@ import secrets
 import tarfile
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import docker
@@ -29,8 +28,8 @@ from orchestrator.sandbox.harden import (
     GATEWAY_SOCKET,
     MEMORY_LIMITS,
     Profile,
-    agent_profile,
     draw_uids,
+    memory_profile,
     volume_options,
 )
 from orchestrator.sandbox.stopflag import StopFlag
@@ -86,7 +85,7 @@ class DockerMemoryBox:
     def _profile(self) -> Profile:
         boot = Path(boxboot.__file__).read_text(encoding="utf-8")
         command = ("python3", "-I", "-B", "-c", boot)
-        return replace(agent_profile(self._limits, self._uids), command=command)
+        return memory_profile(self._limits, self._uids, command)
 
     def _begin(self, program: MemoryProgram, *, gateway: bool) -> None:
         argv = [f"{FOLDER}/{program.entry}"]

@@ -12,7 +12,7 @@ from orchestrator.core.places import fixtures_root
 from orchestrator.gateway.process import GatewayProcess
 from orchestrator.memory.command import CommandAdapter, read_program
 from orchestrator.memory.life import Limits
-from orchestrator.model.gateway import GatewaySetup
+from orchestrator.model.gateway import GatewaySetup, Traffic
 from orchestrator.model.lifecycle import Step
 from orchestrator.model.memory import Remembered
 from orchestrator.model.script import Scenario, Script, ScriptedTurn
@@ -178,18 +178,18 @@ return {"schema_version": 1, "extractor": said, "tasks": [], "candidates": []}
 """
 
 
-def test_a_program_calls_a_model_through_the_gateway_as_memory_and_it_is_recorded(start, tmp_path):
+def lived_with_a_gateway(
+    program: MemoryProgram, start: OpenBox, folder: Path
+) -> tuple[Remembered, str, Traffic]:
+    """Returns what the life came to, what was told as the extractor, and the traffic."""
     turn = ScriptedTurn(text="Labels stay verbatim.")
     script = Script(scenarios=(Scenario(name="memory", role="memory", turns=(turn,)),))
     setup = GatewaySetup(
-        folder=str(tmp_path / "gateway"),
-        sockets=str(tmp_path / "s"),
+        folder=str(folder / "gateway"),
+        sockets=str(folder / "s"),
         prices=load_prices(fixtures_root()),
         caps=SCRIPTED_CAPS,
         script=script,
-    )
-    program = changed(
-        open="self.gateway = request['gateway']", settle=CALL.strip().replace("\n", "\n    ")
     )
     kept: dict[str, bytes] = {}
     trial = TrialPlace("t/memory/e1", "t", "cue_lines", 1, ("agent", "memory"))
@@ -206,8 +206,37 @@ def test_a_program_calls_a_model_through_the_gateway_as_memory_and_it_is_recorde
         )
         traffic = process.close_trial(trial.trial)
     assert remembered.failure is None, remembered.failure
-    assert json.loads(kept["extraction"])["extractor"] == "Labels stay verbatim."
+    return remembered, json.loads(kept["extraction"])["extractor"], traffic
+
+
+def test_a_program_calls_a_model_through_the_gateway_as_memory_and_it_is_recorded(start, tmp_path):
+    program = changed(
+        open="self.gateway = request['gateway']", settle=CALL.strip().replace("\n", "\n    ")
+    )
+    _, said, traffic = lived_with_a_gateway(program, start, tmp_path)
+    assert said == "Labels stay verbatim."
     assert [(role.role, role.calls) for role in traffic.roles] == [("memory", 1)]
+
+
+PRY = """
+import glob, json
+others = [p for p in glob.glob("/proc/[0-9]*") if int(p[6:]) != os.getpid()]
+opened = []
+for path in [f"{p}/{part}" for p in others for part in ("mem", "environ", "fd/0", "fd/1")]:
+    try:
+        os.close(os.open(path, os.O_RDONLY))
+        opened.append(path)
+    except PermissionError:
+        pass
+return {"schema_version": 1, "extractor": json.dumps([len(others), opened]), "tasks": [], "candidates": []}
+"""
+
+
+def test_the_processes_of_ours_beside_a_program_are_shut_to_it(start, tmp_path):
+    """The container's init and the way to the gateway: they run under the same uid and outlive a freeze."""
+    program = changed(settle=PRY.strip().replace("\n", "\n    "))
+    _, said, _ = lived_with_a_gateway(program, start, tmp_path)
+    assert json.loads(said) == [2, []]
 
 
 def test_the_store_of_a_program_is_archived_and_two_lives_are_equal(lived):

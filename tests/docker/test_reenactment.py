@@ -257,3 +257,50 @@ def test_what_a_product_does_not_show_is_called_hidden_and_not_lost(monkeypatch)
     for fact in whereabouts(lived_through, lived_through.task.key):
         assert ("stored", "not shown by this system") in fact.seen
         assert fact.lost_at != "stored"
+
+
+SPEAKS_FOR = """
+import signal, time
+def stat(pid):
+    return pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+if name == "SessionEnd":
+    driver = os.getppid()
+    while b"main.py" not in pathlib.Path(f"/proc/{driver}/cmdline").read_bytes():
+        driver = int(stat(driver)[1])
+    if os.fork() == 0:
+        os.setsid()
+        for holder in (driver, 1):
+            try:
+                pipes = open(f"/proc/{holder}/fd/1", "w"), open(f"/proc/{holder}/fd/0")
+                break
+            except OSError:
+                pipes = None
+        os.kill(driver, signal.HOW)
+        while pipes is None:
+            time.sleep(1)
+        def say(answer):
+            pipes[0].write(json.dumps({"answer": answer}) + "\\n")
+            pipes[0].flush()
+        taken = [{"event_id": f"e{n}", "outcome": "captured"} for n in range(1, 6)]
+        say({"schema_version": 1, "session_id": "s1", "events": taken})
+        for line in pipes[1]:
+            asked = json.loads(line)
+            if asked["step"] == "retrieve":
+                item = {"memory_id": "m", "text": "out of RAM", "channels": [{"channel": "c", "rank": 1}]}
+                say({"schema_version": 1, "query_sha256": asked["query_sha256"], "considered": 1, "items": [item]})
+            else:
+                say({"settle": {"schema_version": 1}, "dump": {"schema_version": 1, "memories": []}}.get(asked["step"]))
+    # Until it is spoken for: a hook that ended would let the driver answer first.
+    time.sleep(60)
+"""
+
+
+@pytest.mark.parametrize(("how", "kind"), [("SIGSTOP", "timed_out"), ("SIGKILL", "crashed")])
+def test_a_hook_that_stops_or_ends_what_drives_it_cannot_answer_in_its_place(
+    start, tmp_path, how, kind
+):
+    program = tracer(tmp_path, SPEAKS_FOR.replace("HOW", how), hook_s=60)
+    remembered = lived(program, start, {}, Limits(step_s=12.0, settle_s=10))
+    assert remembered.failure is not None
+    assert (remembered.failure.step, remembered.failure.kind) == (Step.INGEST, kind)
+    assert remembered.items == ()
