@@ -12,6 +12,7 @@ import hashlib
 import os
 import re
 import stat
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -19,6 +20,8 @@ from pathlib import Path
 ENGINE_ENTRIES = frozenset({"/.dockerenv", "/etc/mtab", "/run/.containerenv"})
 # File systems of the kernel: nothing can be left in them, but in a tmpfs that masks a part of them.
 KERNEL = ("/proc", "/sys")
+ENGINE_START = ["runc", "init"]
+PATIENCE_S = 5.0
 CGROUPS = "/sys/fs/cgroup"
 # Pipes and sockets are told apart by numbers that mean nothing to anybody else.
 NUMBERED = re.compile(r":\[[0-9]+\]$")
@@ -211,11 +214,28 @@ def object_id(kind: bytes, body: bytes) -> bytes:
 
 
 def processes() -> list[dict[str, object]]:
-    """Returns every process with its command line and where its descriptors lead."""
+    """Returns every process with its command line and where its descriptors lead.
+
+    On a busy machine the engine's own first process of this very call may not be gone yet. It is waited for; what
+    stays, whatever it calls itself, is listed.
+    """
+    until = time.monotonic() + PATIENCE_S
+    found = listed()
+    while any(entry["command"] == ENGINE_START for entry in found) and time.monotonic() < until:
+        time.sleep(0.05)
+        found = listed()
+    return found
+
+
+def listed() -> list[dict[str, object]]:
+    """Returns the processes that are there now."""
     found: list[dict[str, object]] = []
     for number in sorted(int(name) for name in os.listdir("/proc") if name.isdigit()):
         command = read_line(f"/proc/{number}/cmdline").split("\0")[:-1]
-        found.append({"command": command, "descriptors": descriptors(number)})
+        entry: dict[str, object] = {"command": command, "descriptors": descriptors(number)}
+        # One that ended while it was read is not there; a dead one that nobody has waited for is.
+        if Path(f"/proc/{number}").is_dir():
+            found.append(entry)
     return found
 
 
