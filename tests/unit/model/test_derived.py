@@ -10,6 +10,7 @@ from pydantic import ValidationError
 
 from orchestrator.core.canonical import canonical_bytes, sha256_hex
 from orchestrator.core.errors import ApprovalRefused
+from orchestrator.core.strictjson import MAX_BYTES
 from orchestrator.model import agentreport, attack, imported, publishers, schemas
 from orchestrator.model.approval import ManyEnvelope
 from orchestrator.model.condition import AddedConditions, Condition, ConditionRegistry
@@ -22,6 +23,7 @@ from orchestrator.model.outcome import Outcome, outcome_of_trial
 from orchestrator.model.permit import Permit
 from orchestrator.model.proof import Foreign, InjectionProof, Rest, short
 from orchestrator.model.record import AttemptEnded, RunStarted
+from orchestrator.model.report import ROW_BYTES, report_bytes
 from orchestrator.model.resources import Resources, add_up
 from orchestrator.model.review import ReviewLog
 from orchestrator.model.script import ScriptedCall
@@ -379,3 +381,8 @@ def test_a_report_takes_no_field_that_nobody_knows(document, fields):
 def test_every_schema_is_closed_and_the_audits_is_among_them():
     files = schemas.schema_files()
     assert json.loads(files["memory-audit.json"])["oneOf"] == audit_schema()["oneOf"]
+
+
+def test_a_report_may_grow_with_its_trials_from_what_any_document_may_have():
+    assert report_bytes(0) == MAX_BYTES
+    assert report_bytes(3) - report_bytes(2) == ROW_BYTES > 0
