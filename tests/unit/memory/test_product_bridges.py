@@ -91,6 +91,60 @@ def test_a_memory_rests_on_the_exchange_in_which_it_appeared(room):
     assert not any(event.startswith("s06") for event in by_text[kept])
 
 
+@pytest.fixture
+def graph(room, monkeypatch):
+    """The bridge to server-memory over a server that keeps what it is sent."""
+    sent: dict[str, str] = {}
+
+    def tool(_, name, arguments):
+        if name == "create_entities":
+            sent.update({e["name"]: e["observations"][0] for e in arguments["entities"]})
+        return {"entities": [{"name": n, "observations": [t]} for n, t in sent.items()]}
+
+    monkeypatch.setattr(room.mcp_bridge.ServerMemory, "start", lambda self: setattr(self, "events", {}))  # fmt: skip
+    monkeypatch.setattr(room.mcp_bridge.ServerMemory, "_tool", tool)
+    room.parrot, room.sent = room.mcp_bridge.make(""), sent
+    return room
+
+
+def test_an_event_that_server_memory_is_not_told_of_is_dropped_with_a_reason(graph):
+    _, reports = lived(graph)
+    taken = {e["event_id"] for r in reports for e in r["events"] if e["outcome"] == "captured"}
+    assert taken == {name.partition("/")[2] for name in graph.sent}
+    tools = {e.event_id for s in histories.ordinary() for e in s.events if e.role == "tool"}
+    dropped = {e["event_id"]: e["reason"] for r in reports for e in r["events"] if e["outcome"] == "dropped"}  # fmt: skip
+    assert tools
+    assert {dropped[event] for event in tools} == {"the product is not told what a tool says"}
+
+
+def test_an_entity_of_server_memory_rests_on_the_event_that_it_was_written_from(graph):
+    bridge, _ = lived(graph)
+    names = {memory_id: name for name, memory_id in bridge.ids.items()}
+    dump = whole(StoreDump, bridge.dump({}))
+    assert dump.memories
+    for memory in dump.memories:
+        event = names[memory.memory_id].partition("/")[2]
+        assert memory.evidence_event_ids == (event,)
+
+
+def test_where_server_memory_cuts_a_message_is_declared(graph):
+    lived(graph, histories.huge())
+    (longest,) = {len(text) for text in graph.sent.values() if len(text) > 1000}
+    assert any(f"cut at {longest:} characters" in mode for mode in graph.parrot.degraded)
+
+
+def test_what_the_stand_in_keeps_of_a_message_is_what_it_declares(room):
+    stand_in, declared = room.standin.StandIn(), room.bridge.NO_MODEL
+    short, long = "two words", "many  words " * 100
+    stand_in.said = [short, long, f"{short} more"]
+    asked = {"messages": [{"role": "user", "content": "\n".join(stand_in.said)}]}
+    answer = stand_in.chat(asked)["choices"][0]["message"]["content"]
+    kept = [memory["text"] for memory in json.loads(answer)["memory"]]
+    assert kept == [("many words " * 100)[:500], "two words more"]
+    assert "3 words or more" in declared
+    assert "cut at 500 characters" in declared
+
+
 def test_answers_name_the_stored_text_and_the_degraded_modes(room):
     parrot, _ = lived(room)
     asked = {"scope": "project", "prompt": "label", "k": 2}
