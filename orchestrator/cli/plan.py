@@ -278,7 +278,7 @@ def _show(
     plan: Plan, arguments: argparse.Namespace, remarks: tuple[str, ...], unknown: tuple[str, ...]
 ) -> None:
     from orchestrator.model.attribution import ORACLE_CONDITION
-    from orchestrator.model.symmetry import PARTS
+    from orchestrator.model.symmetry import PARTS, outside_parity
 
     sizes = [
         counted(len(plan.tasks), "task"),
@@ -290,6 +290,9 @@ def _show(
     render.row(
         f"symmetry: equal {', '.join(PARTS)} in {counted(len(plan.conditions), 'condition')} of each task"
     )
+    apart = outside_parity(plan.conditions)
+    if apart:
+        render.row(f"not in parity, because diagnostic: {', '.join(apart)}")
     if lacks_oracle(plan):
         render.row(
             f"without {ORACLE_CONDITION} nothing tells a reader that fails from a task that is too hard; to have it: {_with_oracle(plan, arguments)}"
@@ -314,7 +317,7 @@ def _remarks(plan: Plan, arguments: argparse.Namespace) -> tuple[str, ...]:
 
 
 def _summary(plan: Plan, arguments: argparse.Namespace) -> dict[str, object]:
-    from orchestrator.model.symmetry import PARTS
+    from orchestrator.model.symmetry import PARTS, outside_parity
 
     return {
         "plan_sha256": plan.digest_sha256(),
@@ -329,6 +332,7 @@ def _summary(plan: Plan, arguments: argparse.Namespace) -> dict[str, object]:
         "symmetry": {
             "arms": len(plan.arms),
             "equal_across_conditions": list(PARTS),
+            "outside_parity": list(outside_parity(plan.conditions)),
         },
         "oracle_arm_missing": lacks_oracle(plan),
         "dry_run": bool(arguments.dry_run),

@@ -11,6 +11,7 @@ from pydantic import BaseModel
 from orchestrator.core.canonical import digest_sha256
 from orchestrator.model.base import Closed, Sha256, Slug
 from orchestrator.model.condition import Condition
+from orchestrator.model.lifecycle import MAX_K
 
 PARTS = ("limits", "image", "agent", "caps", "environment")
 
@@ -81,3 +82,33 @@ def unequal_budgets(conditions: tuple[Condition, ...]) -> str | None:
         return None
     listed = ", ".join(f"{tokens} under {name}" for name, tokens in budgets.items())
     return f"expected one token budget for all primary and control arms with memory, found {listed}"
+
+
+def asked_k(condition: Condition) -> int | None:
+    """Returns how many items an arm may be given; None for one of ours that does not search.
+
+    Who of a program or an entry point sets no `retrieve_k` is asked for as many as there may be.
+    """
+    if condition.budget is None or condition.adapter_kind == "builtin":
+        return condition.retrieve_k
+    return condition.retrieve_k or MAX_K
+
+
+def outside_parity(conditions: tuple[Condition, ...]) -> tuple[str, ...]:
+    """Returns each diagnostic arm whose allowance differs from that of the compared arms, with the figures."""
+    compared = [c for c in conditions if c.budget and c.role != "diagnostic"]
+    tokens = {c.budget.max_tokens for c in compared if c.budget}
+    items = {k for c in compared if (k := asked_k(c))}
+    found = []
+    for arm in conditions:
+        if arm.role != "diagnostic" or arm.budget is None:
+            continue
+        mine = ((arm.budget.max_tokens, "tokens", tokens), (asked_k(arm), "items", items))
+        differs = [
+            f"{figure} {unit}, not {' or '.join(map(str, sorted(theirs)))}"
+            for figure, unit, theirs in mine
+            if figure and theirs and figure not in theirs
+        ]
+        if differs:
+            found.append(f"{arm.id} ({'; '.join(differs)})")
+    return tuple(found)

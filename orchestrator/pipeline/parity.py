@@ -16,6 +16,7 @@ from orchestrator.memory.sessions import PROJECT, sessions_of
 from orchestrator.model.condition import Condition
 from orchestrator.model.lifecycle import MAX_K, Query
 from orchestrator.model.plan import MemoryParity, TaskParity
+from orchestrator.model.symmetry import asked_k
 from orchestrator.model.task import Brief, History
 
 LIMITS = Limits()
@@ -83,13 +84,13 @@ def limits_of(parity: MemoryParity) -> Limits:
 
 
 def _compared(conditions: tuple[Condition, ...]) -> list[Condition]:
-    """Arms with memory that stand beside one another; a diagnostic one may see more, and says so."""
+    """Arms with memory that stand beside one another; a diagnostic one may see more (`symmetry.outside_parity`)."""
     return [c for c in conditions if c.budget and c.role != "diagnostic"]
 
 
 def _unequal(conditions: tuple[Condition, ...]) -> str | None:
     compared = _compared(conditions)
-    ks = {c.id: c.retrieve_k for c in compared if c.retrieve_k}
+    ks = {c.id: k for c in compared if (k := asked_k(c))}
     if len(set(ks.values())) > 1:
         listed = ", ".join(f"{k} under {name}" for name, k in ks.items())
         return f"expected one retrieve_k for all arms that search and are compared, found {listed}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from orchestrator.core.words import counted
 from orchestrator.model.plan import Plan
 from orchestrator.model.report import Block
+from orchestrator.model.symmetry import outside_parity
 from orchestrator.report.maintenance import maintenance_limits, maintenance_of
 
 
@@ -31,6 +32,11 @@ def limitations(plan: Plan, blocks: tuple[Block, ...] = ()) -> tuple[str, ...]:
     if any(pin.curator_kind == "synthetic" for pin in plan.curated):
         said.append(
             "The curated files are synthetic: no person kept them, so no maintenance time is known and no claim can rest on them."
+        )
+    apart = outside_parity(plan.conditions)
+    if apart:
+        said.append(
+            f"Not in parity with the compared arms, because diagnostic: {', '.join(apart)}. What such an arm delivers otherwise may be its allowance and not its memory."
         )
     said += maintenance_limits(maintenance_of(plan))
     if plan.epochs == 1:

@@ -7,15 +7,19 @@ import shutil
 
 import pytest
 
+from orchestrator.cli.main import main
 from orchestrator.core.errors import DocumentError
 from orchestrator.ledger.chain import read_entries
 from orchestrator.ledger.history import replay
+from orchestrator.model.condition import MemoryBudget
 from orchestrator.model.outcome import Outcome
 from orchestrator.model.plan import MemoryParity
+from orchestrator.model.symmetry import outside_parity
 from orchestrator.pipeline.memory import memory_assignment, seed_of
 from orchestrator.pipeline.options import PlanRequest
 from orchestrator.pipeline.parity import limits_of, parity_of, query_of, question_sha256
 from orchestrator.pipeline.plan import build_plan
+from orchestrator.report.limits import limitations
 from orchestrator.sources.loader import load_conditions, load_task
 from tests.fakes.sandbox import FakeSandbox
 from tests.unit.pipeline.conftest import IMAGE, ROOT
@@ -48,6 +52,51 @@ def test_a_privilege_of_one_arm_is_refused_by_name(fixtures, pair, changes, told
     with pytest.raises(DocumentError, match=told) as caught:
         parity_of([pair], chosen)
     assert caught.value.reference == "arms-not-in-parity"
+
+
+DIAGNOSED = {"id": "mine", "role": "diagnostic", "adapter_kind": "entry_point", "adapter": "mine"}
+BUDGET = MemoryBudget(unit="o200k_base", max_tokens=1500)
+
+
+def diagnosed(fixtures, **changes):
+    """Returns a plan of two compared arms and a diagnostic one of somebody else."""
+    first, second = arms(fixtures, "reference_e2e", "raw_fts")
+    return (first, second, second.model_copy(update={**DIAGNOSED, **changes}))
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"retrieve_k": None}, ("mine (1000 items, not 12)",)),
+        ({"retrieve_k": 30, "budget": BUDGET}, ("mine (1500 tokens, not 700; 30 items, not 12)",)),
+        ({}, ()),
+        ({"adapter_kind": "builtin", "retrieve_k": None}, ()),
+    ],
+    ids=["no k", "other k and budget", "alike", "one of ours that does not search"],
+)
+def test_a_diagnostic_arm_with_another_allowance_is_named_with_its_figures(fixtures, changes, told):
+    assert outside_parity(diagnosed(fixtures, **changes)) == told
+
+
+def test_a_program_that_is_compared_and_sets_no_k_is_refused(fixtures, pair):
+    chosen = diagnosed(fixtures, role="control", adapter_kind="command", retrieve_k=None)
+    with pytest.raises(DocumentError, match="1000 under mine"):
+        parity_of([pair], chosen)
+
+
+def test_a_plan_and_its_report_tell_of_an_arm_outside_parity(make_plan, capsys):
+    names = ("no_memory", "raw_fts", "oracle_evidence")
+    apart = "oracle_evidence (4000 tokens, not 700)"
+    plan = make_plan(tasks=("depotfeed-returns",), conditions=names)
+    assert [said for said in limitations(plan) if apart in said]
+    asked = ["plan", "--agent", "noop", "--task", "depotfeed-returns", "--dry-run"]
+    assert main([*asked, *(word for name in names for word in ("--condition", name))]) == 0
+    assert f"not in parity, because diagnostic: {apart}" in capsys.readouterr().out
+
+
+def test_a_plan_of_equal_arms_tells_of_none(make_plan):
+    plan = make_plan(tasks=("depotfeed-returns",), conditions=ARMS)
+    assert not any("parity" in said for said in limitations(plan))
 
 
 def test_a_diagnostic_arm_may_see_more_and_files_go_to_all_or_none(fixtures, pair):
