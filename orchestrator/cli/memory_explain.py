@@ -25,7 +25,7 @@ def run(arguments: argparse.Namespace) -> int:
             "expected a task, whose answer key says what matters, found a history alone",
             hint="give --task ID; a history's own store is shown by `memtrial memory dump`",
         )
-    facts = whereabouts(found, found.task.key)
+    facts = whereabouts(found, found.task.history, found.task.key)
     if arguments.json:
         render.document([asdict(fact) for fact in facts])
         return 0

@@ -36,6 +36,10 @@ def run(arguments: argparse.Namespace) -> int:
     for reason, number in sorted(reasons.items()):
         render.text(f"  {number} x {reason}")
     render.text(f"{sum(event.redactions for event in events)} secrets taken out")
+    cut = [event.cut_characters for event in events if event.cut_characters]
+    if cut:
+        told = f"{counted(sum(cut), 'character')} of {counted(len(cut), 'captured event')}"
+        render.text(f"{told} not kept: cut off the end")
     decisions = Counter(candidate.decision for candidate in extraction.candidates)
     told = ", ".join(f"{number} {name}" for name, number in sorted(decisions.items())) or "none"
     render.text(f"candidates ({extraction.extractor or 'no extraction'}): {told}")

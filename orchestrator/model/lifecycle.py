@@ -108,17 +108,24 @@ class Session(Document):
 
 
 class EventCapture(Closed):
-    """What became of one event. A dropped one has a reason; `redactions` counts what was cut out."""
+    """What became of one event. A dropped one has a reason; `redactions` counts secrets that were taken out.
+
+    `cut_characters`: how many characters of the end of a captured event were not kept, counted in the text that
+    capture keeps (Unicode code points, secrets taken out); 0 for one that was kept to its end.
+    """
 
     event_id: Slug
     outcome: Literal["captured", "dropped"]
     reason: Said | None = None
     redactions: int = Field(default=0, ge=0)
+    cut_characters: int = Field(default=0, ge=0)
 
     @model_validator(mode="after")
     def _a_drop_has_a_reason(self) -> Self:
         if (self.outcome == "dropped") != (self.reason is not None):
             raise ValueError("a reason is given for a dropped event and for no other")
+        if self.outcome == "dropped" and self.cut_characters:
+            raise ValueError("cut_characters is given for a captured event and for no other")
         return self
 
 

@@ -10,9 +10,11 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from orchestrator.core.words import counted
 from orchestrator.model.lifecycle import Observed
-from orchestrator.model.task import GoldFact, Key
+from orchestrator.model.task import GoldFact, History, Key
 from orchestrator.pipeline.byhand import Lived
+from orchestrator.scoring.captured import captured_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,22 +27,19 @@ class Whereabouts:
     lost_at: str | None
 
 
-def whereabouts(lived: Lived, key: Key) -> tuple[Whereabouts, ...]:
-    """Returns the path of every gold fact."""
-    return tuple(_path(lived, fact) for fact in key.card.gold_facts)
+def whereabouts(lived: Lived, history: History, key: Key) -> tuple[Whereabouts, ...]:
+    """Returns the path of every gold fact of the history that was lived through."""
+    return tuple(_path(lived, history, fact) for fact in key.card.gold_facts)
 
 
-def _path(lived: Lived, fact: GoldFact) -> Whereabouts:
+def _path(lived: Lived, history: History, fact: GoldFact) -> Whereabouts:
     evidence = set(fact.supporting_event_ids)
-    captured = {
-        event.event_id
-        for report in lived.captures().reports
-        for event in report.events
-        if event.outcome == "captured"
-    }
-    kept = evidence & captured
-    seen = [("captured", f"{len(kept)} of {len(evidence)} events")]
-    lost = None if kept or not _learns(lived) else "captured"
+    captured = captured_of(history, lived.captures())
+    kept = captured.of(fact)
+    cut = sum(captured.cut[event] for event in kept)
+    ends = f", {counted(cut, 'character')} cut off" if cut else ""
+    seen = [("captured", f"{len(set(kept))} of {len(evidence)} events{ends}")]
+    lost = None if captured.survived(fact) or not _learns(lived) else "captured"
     candidates = lived.extraction().candidates
     stages: list[tuple[str, list[tuple[str, str, bool]]]] = [
         (

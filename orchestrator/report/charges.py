@@ -19,7 +19,7 @@ _COLUMNS: tuple[tuple[str, str], ...] = (
 )
 NONE = "."
 IN_WORDS: dict[Failure, str] = {
-    Failure.EVIDENCE_NOT_CAPTURED: "the events that say it were not captured",
+    Failure.EVIDENCE_NOT_CAPTURED: "the events that say it were not captured, or not to their ends",
     Failure.DURABLE_FACT_MISSED: "the events were captured, and nothing was made of them that holds the fact",
     Failure.UNSUPPORTED_CLAIM_SAVED: "a claim that no event supports was saved in its place",
     Failure.WRONG_SCOPE: "it was saved where this project does not look",

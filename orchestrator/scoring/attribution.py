@@ -180,11 +180,12 @@ def _capture(trace: MemoryTrace, fact: FactTrace) -> _Rung:
     if fact.survived:
         return _Rung(stage, "kept")
     missing = [event for event in fact.supporting if event not in fact.captured]
+    lost = ", ".join(missing) or "what was cut off their ends"
     return _Rung(
         stage,
         "lost",
         Failure.EVIDENCE_NOT_CAPTURED,
-        evidence=f"{fact.fact_id} rests on {', '.join(fact.supporting)}; not captured: {', '.join(missing)}",
+        evidence=f"{fact.fact_id} rests on {', '.join(fact.supporting)}; not captured: {lost}",
     )
 
 

@@ -20,7 +20,7 @@ from orchestrator.model.lifecycle import (
     StoreDump,
 )
 from orchestrator.model.memory import Injection, Remembered
-from orchestrator.model.task import Event, GoldFact, History, Key, StaleFact
+from orchestrator.model.task import GoldFact, History, Key, StaleFact
 from orchestrator.model.trace import (
     CandidateSeen,
     FactTrace,
@@ -29,6 +29,7 @@ from orchestrator.model.trace import (
     StaleSeen,
     ToolsAsked,
 )
+from orchestrator.scoring.captured import captured_of
 from orchestrator.scoring.given import Asked, Given, Item, given_before, given_by_tools, items_of
 from orchestrator.scoring.matching import (
     clusters,
@@ -114,7 +115,6 @@ def trace_of(stages: Stages, seen: Seen) -> MemoryTrace:
 class _Follow:
     def __init__(self, stages: Stages, seen: Seen) -> None:
         self._seen = seen
-        self._captures = stages.captures
         self._candidates = stages.extraction.candidates if stages.extraction else ()
         self._memories = {m.memory_id: m for m in (stages.dump.memories if stages.dump else ())}
         self._links = stages.dump.links if stages.dump else ()
@@ -126,7 +126,7 @@ class _Follow:
                 seen.injection, stages.ranked.items if stages.ranked else (), self._memories
             )
         )
-        self._events = {e.event_id: _said(e) for ep in seen.history.episodes for e in ep.events}
+        self._captured = captured_of(seen.history, stages.captures)
         self._raw = stages.description is not None and stages.description.information == "raw"
         self._against = counterparts(seen.key)
         self._lines, _ = checked_lines(seen.diff)
@@ -142,15 +142,14 @@ class _Follow:
 
     def fact(self, fact: GoldFact) -> FactTrace:
         """Follows one fact."""
-        captured = self._captured(fact)
         candidates = self._in_candidates(fact)
         memories = self._in_store(fact)
         ranked = [item.carrier_id for item in holders(fact, self.given.ranked)]
         return FactTrace(
             fact_id=fact.id,
             supporting=fact.supporting_event_ids,
-            captured=captured,
-            survived=self._survived(fact, captured),
+            captured=self._captured.of(fact),
+            survived=self._captured.survived(fact),
             candidates=candidates,
             memories=memories,
             unsupported=self._unsupported(fact, candidates, memories),
@@ -166,25 +165,6 @@ class _Follow:
         return holds(stale, self.given.text) and all(
             occurs_in(pattern, self._lines) for pattern in stale.matchers
         )
-
-    def _captured(self, fact: GoldFact) -> tuple[str, ...]:
-        if self._captures is None:
-            return ()
-        kept = {
-            event.event_id
-            for report in self._captures.reports
-            for event in report.events
-            if event.outcome == "captured"
-        }
-        return tuple(event for event in fact.supporting_event_ids if event in kept)
-
-    def _survived(self, fact: GoldFact, captured: tuple[str, ...]) -> bool:
-        """Whether what was captured still holds the fact, as far as all its events did."""
-        whole = "\n".join(self._events[event] for event in fact.supporting_event_ids)
-        if not holds(fact, whole):
-            # The matchers are made for the statement, not for these events: any of them counts.
-            return bool(captured)
-        return holds(fact, "\n".join(self._events[event] for event in captured))
 
     def _in_candidates(self, fact: GoldFact) -> tuple[CandidateSeen, ...]:
         found = {
@@ -241,7 +221,7 @@ class _Follow:
                 or not m.evidence_event_ids
                 or events & set(m.evidence_event_ids)
             )
-            and not supported(m, self._events)
+            and not supported(m, self._captured.said)
         )
 
     def _stale(self, stale: StaleFact, memories: tuple[MemorySeen, ...]) -> StaleSeen:
@@ -274,12 +254,6 @@ def supported(memory: StoredMemory, events: Mapping[str, str]) -> bool:
     said = " ".join(events.get(event, "") for event in memory.evidence_event_ids).casefold()
     values = ("".join(found) for found in _VALUE.findall(memory.text))
     return bool(memory.evidence_event_ids) and all(value.casefold() in said for value in values)
-
-
-def _said(event: Event) -> str:
-    """Returns all that an event says, its time and speaker included."""
-    call = f"{event.tool.name} {event.tool.input}\n" if event.tool else ""
-    return f"{event.at} {event.role}: {call}{event.text}"
 
 
 def _holding(fact: GoldFact | StaleFact, memories: Sequence[StoredMemory]) -> set[str]:

@@ -254,7 +254,7 @@ def test_what_a_product_does_not_show_is_called_hidden_and_not_lost(monkeypatch)
     asked = Asked(condition="veto_notes_e2e", task="depotfeed-returns")
     lived_through = live_by_hand(asked, fixtures=fixtures_root())
     assert lived_through.task is not None
-    for fact in whereabouts(lived_through, lived_through.task.key):
+    for fact in whereabouts(lived_through, lived_through.task.history, lived_through.task.key):
         assert ("stored", "not shown by this system") in fact.seen
         assert fact.lost_at != "stored"
 

@@ -132,6 +132,7 @@ class ReferenceAdapter(BuiltinMemory):
                     outcome="dropped" if kept.drop_reason else "captured",
                     reason=kept.drop_reason,
                     redactions=kept.redactions,
+                    cut_characters=kept.cut_chars,
                 )
                 for kept in seal.kept
             ),

@@ -81,6 +81,11 @@ CONTRADICTIONS: list[tuple[str, dict[str, Any], str]] = [
     ("session", {"started_at": LATER}, "not after .*event e1.*found 2026-01-02"),
     ("capture", {"outcome": "dropped"}, "for a dropped event and for no other"),
     ("capture", {"reason": "r"}, "for a dropped event and for no other"),
+    (
+        "capture",
+        {"outcome": "dropped", "reason": "r", "cut_characters": 1},
+        "for a captured event and for no other",
+    ),
     ("candidate", {"decision": "promote"}, "for a promoted candidate and for no other"),
     ("candidate", {"memory_id": "m"}, "for a promoted candidate and for no other"),
     ("extraction", {"candidates": [candidate("c")] * 2}, "candidate ids must be unique"),

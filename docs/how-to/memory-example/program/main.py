@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 STORE = Path("/work/notes.json")
+MAX_CHARACTERS = 600
 CUES = re.compile(r"\b(decid|agree|reject|never|always|keep|must|not|root cause|correct)", re.I)
 SECRET = re.compile(r"\b(gh[pousr]_\w{20,}|sk-[\w-]{20,}|AKIA[A-Z0-9]{16})|(?<=BEGIN )[\s\S]{200,}")
 
@@ -42,6 +43,7 @@ class Memory:
         session, events = request["session"], []
         for event in session["events"]:
             text, redactions = SECRET.subn("[redacted]", event["text"])
+            flat = " ".join(text.split())
             if not CUES.search(text):
                 events.append(
                     {"event_id": event["event_id"], "outcome": "dropped", "reason": "no cue"}
@@ -50,14 +52,19 @@ class Memory:
             self.notes[event["event_id"]] = {
                 "memory_id": event["event_id"],
                 "kind": "fact",
-                "text": f"{event['at'][:10]} {event['role']}: {' '.join(text.split())[:600]}",
+                "text": f"{event['at'][:10]} {event['role']}: {flat[:MAX_CHARACTERS]}",
                 "scope": session["scope"],
                 "status": "active",
                 "evidence_event_ids": [event["event_id"]],
                 "recorded_at": event["at"],
             }
             events.append(
-                {"event_id": event["event_id"], "outcome": "captured", "redactions": redactions}
+                {
+                    "event_id": event["event_id"],
+                    "outcome": "captured",
+                    "redactions": redactions,
+                    "cut_characters": max(0, len(flat) - MAX_CHARACTERS),
+                }
             )
         return {"schema_version": 1, "session_id": session["session_id"], "events": events}
 
