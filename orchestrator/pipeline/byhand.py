@@ -133,15 +133,19 @@ def live_by_hand(asked: Asked, *, fixtures: Path) -> Lived:
         review=review,
         as_of=asked.as_of,
     ) as assignment:
-        start = _start() if condition.adapter_kind == "command" else None
+        start = start_here() if condition.adapter_kind == "command" else None
         adapter = adapter_of(condition, curated, counter, start, review=review)()
         remembered = live(adapter, assignment, counter, keep=keep)
     told = sessions_sha256(sessions_of(history))
     return Lived(condition, remembered, documents, task, told, pinned=pinned)
 
 
-def _start() -> OpenBox:
-    """Returns what starts programs in the engine of this machine."""
+def start_here() -> OpenBox:
+    """Returns what starts programs in the engine of this machine.
+
+    Raises:
+        EnvironmentMissing: no engine answers.
+    """
     from orchestrator.pipeline.boxes import Boxes
     from orchestrator.sandbox.adapter import DockerSandbox
     from orchestrator.sandbox.engine import connect

@@ -1,1 +1,1 @@
-"""The public kit: contract tests that a third party's adapter subclasses. Needs no engine and no fixtures."""
+"""The public kit: contract tests that a third party's adapter subclasses. Needs no fixtures, and an engine for programs alone."""

@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
+import re
+import shutil
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -69,6 +74,22 @@ class TestTheExampleOfTheGuide(MemoryContract):
 
     def make_adapter(self) -> CommandAdapter:
         return CommandAdapter(read_program(EXAMPLE), self.start, COUNTER)
+
+
+def test_the_test_file_of_the_guide_runs_the_kit_from_a_folder_of_somebody_else(tmp_path):
+    guide = (EXAMPLE.parents[1] / "plug-in-a-memory.md").read_text(encoding="utf-8")
+    (printed,) = (b for b in re.findall(r"```python\n(.*?)```", guide, re.DOTALL) if "Program" in b)
+    shutil.copytree(EXAMPLE.parent, tmp_path / "mine")
+    (tmp_path / "mine" / "test_my_memory.py").write_text(printed)
+    ended = subprocess.run(
+        [sys.executable, "-m", "pytest", "-k", "whole_life", "-q", "test_my_memory.py"],
+        cwd=tmp_path / "mine",
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert "1 passed" in ended.stdout, ended.stdout + ended.stderr
 
 
 @pytest.mark.parametrize(
