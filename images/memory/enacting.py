@@ -20,10 +20,13 @@ from pathlib import Path
 PROGRAM = Path(__file__).resolve().parent
 # Said by the box alone, because what is not the store is removed: nobody runs this anywhere else by mistake.
 HOME = Path(os.environ["MEMTRIAL_WORK"]) / "home"
-SCRATCH = Path(os.environ["TMPDIR"])
+# The box names the folders that hold what processes share, too; System V's objects are there by their numbers alone.
+SHARED = [Path(place) for place in os.environ["MEMTRIAL_SHARED"].split(":")]
+SYSTEM_V = Path("/proc/sysvipc")
 MAX_SAID_BYTES = 8 * 1024 * 1024
 MAX_STDERR_BYTES = 2000
 PATIENCE_S = 5.0
+_IPC_RMID = 0
 _PR_SET_DUMPABLE = 4
 _PR_SET_CHILD_SUBREAPER = 36
 _COULD_NOT_START = 127
@@ -146,6 +149,29 @@ def forget(folder: Path, *, but: tuple[Path, ...] = ()) -> None:
             child.unlink()
         if os.path.lexists(child):
             raise ValueError(f"{child.name}: expected it to be gone before the task is known")
+
+
+def forget_shared() -> None:
+    """Removes what processes share outside the home: it would outlive them all."""
+    for place in SHARED:
+        if place != SYSTEM_V:
+            forget(place)
+            continue
+        libc = ctypes.CDLL(None, use_errno=True)
+        for kind, remove in (("shm", libc.shmctl), ("msg", libc.msgctl)):
+            for number in _system_v(kind):
+                remove(number, _IPC_RMID, None)
+        for number in _system_v("sem"):
+            libc.semctl(number, 0, _IPC_RMID)
+        if any(map(_system_v, ("shm", "msg", "sem"))):
+            raise ValueError("expected no shared memory before the task is known, found some")
+
+
+def _system_v(kind: str) -> list[int]:
+    """Returns the numbers of the objects of a kind in this container; none where the kernel has no such objects."""
+    table = SYSTEM_V / kind
+    lines = table.read_text().splitlines()[1:] if table.is_file() else []
+    return [int(line.split()[1]) for line in lines]
 
 
 def _open_up(remove: object, path: str, _: object) -> None:

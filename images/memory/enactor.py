@@ -132,7 +132,7 @@ class Enactor:
 
     def _alone(self) -> None:
         enacting.end_others()
-        enacting.forget(enacting.SCRATCH)
+        enacting.forget_shared()
         enacting.forget(PROGRAM.parent, but=(PROGRAM,))
         enacting.forget_bytecode()
         if enacting.program_files() != self._program:

@@ -39,6 +39,8 @@ from orchestrator.sandbox.volumes import drop_volume, make_volume
 
 FOLDER = "/home/agent/program"
 STDERR_BYTES = 4000
+SHARED = "/tmp:/dev/shm:/dev/mqueue:/proc/sysvipc"  # noqa: S108 - the container's own
+"""Where a container's processes can leave something outside its store and HOME."""
 
 
 class DockerMemoryBox:
@@ -102,6 +104,7 @@ class DockerMemoryBox:
                 "PYTHONHASHSEED": "0",
                 "MEMTRIAL_WORK": "/work",
                 "TMPDIR": "/tmp",  # noqa: S108 - the container's own
+                "MEMTRIAL_SHARED": SHARED,
                 "MEMTRIAL_PRODUCT": program.product or "",
                 "MEMTRIAL_VARIANT": program.variant or "",
             },

@@ -259,6 +259,40 @@ def test_what_a_product_does_not_show_is_called_hidden_and_not_lost(monkeypatch)
         assert fact.lost_at != "stored"
 
 
+HIDES = """
+import ctypes
+c = ctypes.CDLL(None, use_errno=True)
+c.shmat.restype = ctypes.c_void_p
+c.shmat.argtypes = (ctypes.c_int, ctypes.c_void_p, ctypes.c_int)
+kept = {}
+if event["session_id"] != "task":
+    pathlib.Path("/dev/shm/kept").write_text("raw")
+    assert c.mq_open(b"/kept", os.O_CREAT | os.O_RDWR, 0o600, None) >= 0
+    at = c.shmat(c.shmget(77, 4096, 0o1600), None, 0)
+    ctypes.memmove(at, b"raw", 3)
+    assert c.msgget(78, 0o1600) >= 0
+    assert c.semget(79, 1, 0o1600) >= 0
+elif name == "SessionStart":
+    found = {
+        "memory files": os.path.exists("/dev/shm/kept"),
+        "queues": c.mq_open(b"/kept", os.O_RDWR) >= 0,
+        "segments": c.shmget(77, 0, 0) >= 0,
+        "messages": c.msgget(78, 0) >= 0,
+        "semaphores": c.semget(79, 0, 0) >= 0,
+    }
+    print(json.dumps({"hookSpecificOutput": {"additionalContext": json.dumps(found)}}))
+"""
+
+
+def test_what_the_container_shares_between_processes_does_not_outlive_the_freeze(start, tmp_path):
+    remembered = lived(tracer(tmp_path, HIDES), start, {})
+    assert remembered.failure is None, remembered.failure
+    assert remembered.capture_drops == ()
+    (item,) = remembered.items
+    found = json.loads(item.text)
+    assert found == dict.fromkeys(found, False)
+
+
 SPEAKS_FOR = """
 import signal, time
 def stat(pid):

@@ -61,6 +61,8 @@ class Box:
             json.dumps({**unset, **told, **limits, "hooks": hooks, **more})
         )
         around = {"MEMTRIAL_WORK": str(self.home.parent), "TMPDIR": str(self.scratch)}
+        # Never this machine's own.
+        around["MEMTRIAL_SHARED"] = str(self.scratch)
         self.process = subprocess.Popen(
             [sys.executable, "-I", "-B", program / "main.py"],
             stdin=subprocess.PIPE,
