@@ -133,6 +133,16 @@ def test_where_server_memory_cuts_a_message_is_declared(graph):
     assert any(f"cut at {longest:} characters" in mode for mode in graph.parrot.degraded)
 
 
+def test_what_server_memory_is_not_told_of_a_long_message_is_reported_with_its_event(graph):
+    _, reports = lived(graph, histories.huge())
+    said = {e.event_id: e.text for s in histories.huge() for e in s.events}
+    told = {e.event_id: e for r in reports for e in whole(CaptureReport, r).events}
+    sent = {name.partition("/")[2]: text for name, text in graph.sent.items()}
+    cut = {name: len(" ".join(said[name].split())) - len(sent[name]) for name in sent}
+    assert max(cut.values()) > 1000
+    assert {name: told[name].cut_characters for name in sent} == cut
+
+
 def test_what_the_stand_in_keeps_of_a_message_is_what_it_declares(room):
     stand_in, declared = room.standin.StandIn(), room.bridge.NO_MODEL
     short, long = "two words", "many  words " * 100
