@@ -173,8 +173,14 @@ def _not_canonical(document: type[BaseModel], where: str, found: str) -> Documen
 
 def _problems(error: ValidationError) -> str:
     problems = [
-        f"{'.'.join(str(part) for part in item['loc']) or 'document'}: {item['msg'].lower()}"
+        f"{'.'.join(str(part) for part in item['loc']) or 'document'}: {_as_found(item['msg'])}"
         for item in error.errors(include_url=False, include_context=False, include_input=False)
     ]
     shown = "; ".join(problems[:8])
     return shown if len(problems) <= 8 else f"{shown}; and {len(problems) - 8} more"
+
+
+def _as_found(told: str) -> str:
+    """Returns a problem as the end of a sentence; what was found in the document keeps its capitals."""
+    told = told.removeprefix("Value error, ")
+    return told[:1].lower() + told[1:]
