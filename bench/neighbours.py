@@ -28,10 +28,10 @@ from orchestrator.model.plan import Plan, Trial
 from orchestrator.model.record import AttemptEnded, Stage, StageDone
 from orchestrator.model.verdict import Verdict
 from orchestrator.pipeline.attack import Arena
+from orchestrator.pipeline.bench import Bench
 from orchestrator.pipeline.guards import host_canary
 from orchestrator.pipeline.run import Run, TrialEnd
 from orchestrator.pipeline.setup import benches
-from orchestrator.pipeline.stages import Bench
 from orchestrator.protocols import Sandbox
 from orchestrator.sandbox.adapter import DockerSandbox, EngineClient
 from orchestrator.sources.attacks import LoadedAttack

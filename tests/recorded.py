@@ -27,6 +27,7 @@ from orchestrator.model.plan import ImagePin, Plan, TaskPin, Trial
 from orchestrator.model.report import RunReport
 from orchestrator.model.resources import Resources
 from orchestrator.model.verdict import Change
+from orchestrator.pipeline.bench import Bench
 from orchestrator.pipeline.guards import host_canary
 from orchestrator.pipeline.memory import adapter_of
 from orchestrator.pipeline.options import PlanRequest
@@ -34,7 +35,6 @@ from orchestrator.pipeline.plan import build_plan
 from orchestrator.pipeline.reviews import pinned_reviews
 from orchestrator.pipeline.run import Run
 from orchestrator.pipeline.seal import Inputs, SealOutcome, Signer, ephemeral_signer, seal_run
-from orchestrator.pipeline.stages import Bench
 from orchestrator.protocols import (
     ActOutcome,
     HarvestOutcome,

@@ -41,10 +41,10 @@ from orchestrator.model.lifecycle import (
 )
 from orchestrator.model.plan import Plan, TaskPin, Trial
 from orchestrator.model.task import FollowerFact, GoldFact, Rehearsal, StaleFact
+from orchestrator.pipeline.bench import Bench
 from orchestrator.pipeline.isolation import Guard
 from orchestrator.pipeline.options import PlanRequest
 from orchestrator.pipeline.run import Run
-from orchestrator.pipeline.stages import Bench
 from orchestrator.protocols import (
     AgentDriver,
     GatewayAccess,

@@ -14,10 +14,10 @@ from orchestrator.core.places import cache_root, results_root
 from orchestrator.model.attack import AttackReport, AttackRow
 from orchestrator.model.plan import Plan, Trial
 from orchestrator.pipeline.attack import Arena
+from orchestrator.pipeline.bench import Bench
 from orchestrator.pipeline.guards import host_canary
 from orchestrator.pipeline.options import PlanRequest
 from orchestrator.pipeline.setup import benches, make_plan
-from orchestrator.pipeline.stages import Bench
 from orchestrator.pipeline.stopping import SIGNALS
 from orchestrator.protocols import Sandbox
 from orchestrator.sandbox.adapter import DockerSandbox

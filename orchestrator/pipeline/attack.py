@@ -24,8 +24,8 @@ from orchestrator.model.outcome import Outcome
 from orchestrator.model.plan import Plan, TaskPin, Trial
 from orchestrator.model.record import Stage
 from orchestrator.model.verdict import Harvest, Verdict
+from orchestrator.pipeline.bench import Bench
 from orchestrator.pipeline.run import Run, TrialEnd
-from orchestrator.pipeline.stages import Bench
 from orchestrator.protocols import (
     ActOutcome,
     AgentDriver,

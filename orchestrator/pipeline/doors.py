@@ -4,20 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
 from orchestrator.memory.none import EmptyAdapter
 from orchestrator.model.gateway import LivePin
 from orchestrator.model.memory import Remembered
 from orchestrator.model.record import Stage
 from orchestrator.model.toolcalls import TOOL_LOG
+from orchestrator.pipeline.bench import Bench
 from orchestrator.pipeline.journal import Journal
 from orchestrator.pipeline.parity import limits_of
 from orchestrator.pipeline.toolserver import served_store
 from orchestrator.protocols import GatewayAccess
-
-if TYPE_CHECKING:
-    from orchestrator.pipeline.stages import Bench
 
 STORE = "store.tar"
 

@@ -7,7 +7,6 @@ breach, and is never scored.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from orchestrator.agents.channels import SERVER
 from orchestrator.agents.servers import stated_of
@@ -25,11 +24,9 @@ from orchestrator.model.memory import Injection
 from orchestrator.model.record import Stage
 from orchestrator.model.toolcalls import TOOL_LOG, ToolLog, given_ids
 from orchestrator.model.transcript import Transcript
+from orchestrator.pipeline.bench import Bench
 from orchestrator.pipeline.journal import Journal
 from orchestrator.protocols import ActOutcome
-
-if TYPE_CHECKING:
-    from orchestrator.pipeline.stages import Bench
 
 
 def agent_calls(folder: Path, trial: str, attempt: int) -> tuple[Exchange, ...]:

@@ -32,11 +32,11 @@ from orchestrator.model.record import (
     Stage,
 )
 from orchestrator.model.verdict import Verdict
+from orchestrator.pipeline.bench import Bench
 from orchestrator.pipeline.journal import Journal
 from orchestrator.pipeline.live import Approve
 from orchestrator.pipeline.prefix import signed_prefix
 from orchestrator.pipeline.retry import retrying
-from orchestrator.pipeline.stages import Bench
 from orchestrator.pipeline.trial import run_trial
 from orchestrator.pipeline.watch import Watch
 

@@ -20,6 +20,7 @@ from orchestrator.memory.tokens import TokenCounter
 from orchestrator.model.gateway import CassetteUse
 from orchestrator.model.outcome import Outcome
 from orchestrator.model.plan import Plan, Trial
+from orchestrator.pipeline.bench import Bench
 from orchestrator.pipeline.boxes import boxes_of
 from orchestrator.pipeline.curatedfiles import curated_texts
 from orchestrator.pipeline.dispatched import Supervised, supervised_again
@@ -45,7 +46,6 @@ from orchestrator.pipeline.planimages import PlanImages
 from orchestrator.pipeline.ready import ready_for_images, ready_to_run
 from orchestrator.pipeline.reviews import pinned_reviews, try_reviews
 from orchestrator.pipeline.run import Run, TrialEnd, pending_of, recorded_plan
-from orchestrator.pipeline.stages import Bench
 from orchestrator.pipeline.stopping import stoppable
 from orchestrator.pipeline.traffic import gateway_of
 from orchestrator.pipeline.watch import Watch

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from orchestrator.agents.channels import delivered
@@ -15,19 +13,12 @@ from orchestrator.core.canonical import sha256_hex
 from orchestrator.core.errors import IntegrityError, Misconduct
 from orchestrator.memory.compile import final_prompt, injection_of, shown_text
 from orchestrator.memory.life import live, sessions_sha256
-from orchestrator.memory.tokens import TokenCounter
-from orchestrator.model.condition import Condition
-from orchestrator.model.exchange import Exchange
-from orchestrator.model.gateway import Traffic
 from orchestrator.model.isolation import Isolation, Screening
 from orchestrator.model.memory import Injection, Remembered
-from orchestrator.model.plan import Plan, TaskPin, Trial
-from orchestrator.model.proof import InjectionProof
 from orchestrator.model.record import Prepared, Sealed, Stage
-from orchestrator.model.review import ReviewLog
-from orchestrator.model.toolcalls import ToolLog
 from orchestrator.model.verdict import Acted, Harvest, TestReport, Verdict, Violation
 from orchestrator.pipeline import isolation
+from orchestrator.pipeline.bench import Bench
 from orchestrator.pipeline.breaches import (
     check_traffic,
     ended_by_bounds,
@@ -48,12 +39,7 @@ from orchestrator.pipeline.parity import limits_of, query_of, question_sha256
 from orchestrator.pipeline.toolserver import ToolDoor
 from orchestrator.pipeline.tracing import keep_trace
 from orchestrator.protocols import (
-    AgentDriver,
-    GatewayPlace,
     Launch,
-    MemoryAdapter,
-    ModelGateway,
-    Sandbox,
     TrialPlace,
     Workspace,
 )
@@ -61,43 +47,6 @@ from orchestrator.scoring.believed import read_outcome
 from orchestrator.scoring.runners import Exam, exam_for, job_for
 from orchestrator.scoring.seal import Phase, draw_seal
 from orchestrator.scoring.verdict import grade as grade_reports
-from orchestrator.sources.loader import LoadedTask
-
-
-@dataclass(slots=True)
-class Bench:
-    """What one trial works with: its cell of the plan, its task, its ports."""
-
-    plan: Plan
-    plan_sha256: str
-    trial: Trial
-    task: LoadedTask
-    adapter: Callable[[], MemoryAdapter]
-    sandbox: Sandbox
-    counter: TokenCounter
-    guard: isolation.Guard
-    gateway: ModelGateway | None = None
-    driver: AgentDriver | None = field(default=None)
-    workspace: Workspace | None = field(default=None)
-    gateway_place: GatewayPlace | None = field(default=None)
-    traffic: Traffic | None = field(default=None)
-    record: Path | None = field(default=None)
-    steering: tuple[tuple[str, tuple[str, ...]], ...] = ()
-    review: ReviewLog | None = None
-    calls: tuple[Exchange, ...] = ()
-    proof: InjectionProof | None = field(default=None)
-    tools: ToolDoor | None = field(default=None)
-    tool_log: ToolLog | None = field(default=None)
-
-    @property
-    def pin(self) -> TaskPin:
-        """The task as the plan pins it, with the image of the trial's agent."""
-        return self.plan.pin_of(self.trial)
-
-    @property
-    def condition(self) -> Condition:
-        """The trial's arm."""
-        return self.plan.condition(self.trial.condition_id)
 
 
 def prepare(bench: Bench, journal: Journal, containers: ExitStack) -> Prepared:

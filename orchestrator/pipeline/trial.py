@@ -16,9 +16,9 @@ from orchestrator.model.outcome import Outcome, outcome_of_trial
 from orchestrator.model.record import Prepared, Sealed, Stage
 from orchestrator.model.verdict import Acted, Harvest, Verdict
 from orchestrator.pipeline import stages
+from orchestrator.pipeline.bench import Bench
 from orchestrator.pipeline.breaches import require_clean, require_isolated, require_runtime
 from orchestrator.pipeline.journal import Journal
-from orchestrator.pipeline.stages import Bench
 
 
 def run_trial(bench: Bench, journal: Journal) -> tuple[Verdict, Outcome]:

@@ -11,10 +11,10 @@ import pytest
 from orchestrator.memory.none import NoMemoryAdapter
 from orchestrator.memory.tokens import TokenCounter
 from orchestrator.model.plan import ImagePin, Plan, Retry, setting_of
+from orchestrator.pipeline.bench import Bench
 from orchestrator.pipeline.options import PlanRequest
 from orchestrator.pipeline.plan import build_plan
 from orchestrator.pipeline.run import Run
-from orchestrator.pipeline.stages import Bench
 from orchestrator.sources.loader import load_task
 from tests.fakes.sandbox import FakeSandbox, guard_over
 
