@@ -139,5 +139,5 @@ def test_texts_that_are_none_are_refused(opened, input_):
 
 def test_a_script_with_arguments_that_are_no_object_is_no_script():
     bad = b'{"schema_version":1,"scenarios":[{"name":"a","turns":[{"calls":[{"name":"t","arguments":"[1]"}]}]}]}'
-    with pytest.raises(DocumentError, match="json object"):
+    with pytest.raises(DocumentError, match="JSON object"):
         Script.parse(bad, where="script")

@@ -109,7 +109,9 @@ def test_the_unit_is_one_that_systemd_takes(tmp_path):
 def test_make_official_dispatches_by_the_installed_program_where_there_is_one(installed, expected):
     """Plans of phase official are of the installed version, and a clone's own would be refused."""
     told = subprocess.run(
-        ["make", "-n", "official", "PLAN=p.json", f"INSTALLED={installed}"],
+        ["make", "--no-print-directory", "-n", "official", "PLAN=p.json", f"INSTALLED={installed}"],
+        # Run below another make, it would take that one's options for its own.
+        env={name: value for name, value in os.environ.items() if not name.startswith("MAKE")},
         cwd=supervisor.ROOT,
         capture_output=True,
         text=True,
