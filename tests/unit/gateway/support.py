@@ -182,23 +182,20 @@ def post(
 ) -> tuple[int, bytes]:
     """Posts JSON (or bytes) and returns status and whole answer."""
     data = body if isinstance(body, bytes) else json.dumps(body).encode()
-    client = UnixHTTP(opened)
     word = dict(opened.tokens)["agent"] if token is None else token
-    client.request(
-        "POST",
-        path,
-        body=data,
-        headers={
-            "authorization": f"Bearer {word}",
-            "content-type": "application/json",
-            **(headers or {}),
-        },
-    )
-    answer = client.getresponse()
-    try:
+    with contextlib.closing(UnixHTTP(opened)) as client:
+        client.request(
+            "POST",
+            path,
+            body=data,
+            headers={
+                "authorization": f"Bearer {word}",
+                "content-type": "application/json",
+                **(headers or {}),
+            },
+        )
+        answer = client.getresponse()
         return answer.status, answer.read()
-    finally:
-        client.close()
 
 
 def chat(text: str = "hello", **more: object) -> dict[str, object]:

@@ -43,7 +43,11 @@ def test_what_is_running_is_listed_with_its_command(stock):
     with subprocess.Popen(
         [sys.executable, "-c", "input()"], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL
     ) as child:
-        commands = [entry["command"] for entry in stock.listed()]
+        # A program that has just been started has no command line for a moment.
+        until = time.monotonic() + 20
+        commands: list[object] = []
+        while [sys.executable, "-c", "input()"] not in commands and time.monotonic() < until:
+            commands = [entry["command"] for entry in stock.listed()]
         assert [sys.executable, "-c", "input()"] in commands
         assert child.stdin is not None
         child.stdin.close()
