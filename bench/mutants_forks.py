@@ -14,7 +14,6 @@ import importlib.machinery
 import importlib.util
 import json
 import os
-import select
 import shutil
 import signal
 import sys
@@ -30,6 +29,7 @@ from typing import Any
 import pytest
 
 from orchestrator.core.places import cache_root
+from orchestrator.core.waiting import readable
 
 PR_SET_PDEATHSIG = 1
 POLL_S = 0.2
@@ -289,7 +289,7 @@ def _heard(child: int, reading: int, timeout_s: float) -> dict[str, Any] | str:
             os.killpg(child, signal.SIGKILL)
             os.waitpid(child, 0)
             return "timeout"
-        select.select([reading], [], [], POLL_S)
+        readable(reading, POLL_S)
         told += _available(reading)
         ended, raw = os.waitpid(child, os.WNOHANG)
         status = os.waitstatus_to_exitcode(raw) if ended else None

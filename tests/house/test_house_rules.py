@@ -117,3 +117,11 @@ def test_schemas_are_what_the_code_says():
 
     present = {path.name: path.read_bytes() for path in (ROOT / "schemas").glob("*.json")}
     assert present == schema_files()
+
+
+def test_nothing_waits_by_select():
+    """It fails from descriptor 1,024 on, which a process with many trials or tests has (core/waiting.py)."""
+    folders = ("orchestrator", "images", "bench", "tools", "fixtures")
+    files = [path for folder in folders for path in (ROOT / folder).rglob("*.py")]
+    assert len(files) > 500
+    assert [str(p) for p in files if "select.select(" in p.read_text(encoding="utf-8")] == []
