@@ -1,5 +1,7 @@
 """Path patterns: `*` and `?` within one part, `**` for any number of parts (also none). Case matters. Pure.
 
+No wildcard matches a part of no characters: a path has none, and what poses as one must match nothing by chance.
+
 A pattern becomes a regular expression that never goes back into what it has matched: what stands between
 two wildcards is of fixed length, so its first occurrence is as good as any later one (the argument of
 fnmatch.translate in Python's library), and atomic groups (Python 3.11) keep it. The cost is at most the
@@ -55,7 +57,7 @@ def _part(part: str) -> str:
     if not rest:
         return _literal(first)
     found = "".join(f"(?>[^/]*?{_literal(piece)})" for piece in rest[:-1] if piece)
-    return f"(?>{_literal(first)}{found}[^/]*{_literal(rest[-1])}(?![^/]))"
+    return f"(?>(?=[^/]){_literal(first)}{found}[^/]*{_literal(rest[-1])}(?![^/]))"
 
 
 def _literal(piece: str) -> str:

@@ -16,15 +16,17 @@ from orchestrator.core.pathglob import expressions, matches_any
 def plain(pattern: str) -> str:
     """The meaning of a pattern, written down without a thought for its cost."""
     *parts, last = pattern.split("/")
-    one = [
-        "".join({"*": "[^/]*", "?": "[^/]"}.get(c, re.escape(c)) for c in part) for part in parts
-    ]
+    one = [_one(part) for part in parts]
     before = "".join(
         "(?:[^/]+/)*" if part == "**" else f"{translated}/"
         for part, translated in zip(parts, one, strict=True)
     )
-    end = "".join({"*": "[^/]*", "?": "[^/]"}.get(c, re.escape(c)) for c in last)
-    return before + ("[^/]+(?:/[^/]+)*" if last == "**" else end)
+    return before + ("[^/]+(?:/[^/]+)*" if last == "**" else _one(last))
+
+
+def _one(part: str) -> str:
+    meant = "".join({"*": "[^/]*", "?": "[^/]"}.get(c, re.escape(c)) for c in part)
+    return f"(?=[^/]){meant}" if "*" in part else meant
 
 
 PATHS = st.text("ab/.\n", max_size=9)
@@ -43,6 +45,7 @@ PATTERNS = st.lists(
 @example("a", "**/**/a")
 @example("a//b", "a/**/b")
 @example("a/", "a/*")
+@example("a//a", "**/*/**")
 @given(PATHS, PATTERNS)
 def test_every_pattern_means_what_its_plain_translation_means(path: str, pattern: str) -> None:
     expected = re.fullmatch(plain(pattern), path, re.DOTALL) is not None
