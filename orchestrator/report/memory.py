@@ -1,7 +1,6 @@
 """What counts as resolved for an arm, and what failed trials of memory-bearing arms are charged to.
 
-Pure over graded trials. An arm without a memory system is charged with nothing; one that gives its memory as
-tools has no trace yet, so it is charged with the contract that it broke and with nothing else.
+Pure over graded trials. An arm without a memory system is charged with nothing.
 """
 
 from __future__ import annotations

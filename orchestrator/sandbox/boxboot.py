@@ -103,7 +103,7 @@ def main() -> int:
     program = os.fork()
     if program == 0:
         os.chdir("/work")
-        os.execve(argv[0], argv, environment)  # noqa: S606
+        os.execve(argv[0], argv, environment)  # noqa: S606 - the program that the arm pins
     let_go()
     return tend(program)
 

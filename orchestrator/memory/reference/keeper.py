@@ -116,11 +116,16 @@ class Keeper:
         return ruling
 
     def _promoted(self, candidate_id: str, at: str, *, replaces: bool) -> Ruling:
-        """Returns what a promotion by hand makes of the active memories that the candidate contradicts."""
+        """Returns what a promotion by hand makes of the active memories that the candidate contradicts.
+
+        A memory that ended since stands for the one that took its place.
+        """
         rows = self.store.execute(
-            "SELECT m.memory_id, m.valid_from FROM links l JOIN memories m ON m.memory_id = l.to_id "
-            "WHERE l.from_id = ? AND l.kind = 'contradicts' "
-            "AND m.memory_id NOT IN (SELECT memory_id FROM memory_ends) ORDER BY m.valid_from, m.memory_id",
+            "WITH RECURSIVE against(memory_id) AS ("
+            "SELECT to_id FROM links WHERE from_id = ? AND kind = 'contradicts' "
+            "UNION SELECT e.superseded_by FROM memory_ends e JOIN against USING (memory_id)) "
+            "SELECT m.memory_id, m.valid_from FROM against JOIN memories m USING (memory_id) "
+            "WHERE m.memory_id NOT IN (SELECT memory_id FROM memory_ends) ORDER BY m.valid_from, m.memory_id",
             (candidate_id,),
         ).fetchall()
         rule, detail = "p4-reviewed", RULES["p4-reviewed"]

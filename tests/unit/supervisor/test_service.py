@@ -139,7 +139,7 @@ def test_a_system_without_descriptors_ends_nothing_and_the_log_says_so(
     identity = load_identity(folder, key_file, allowed_uids=frozenset({os.geteuid()}))
     said: list[str] = []
     made = Service(identity, tmp_path / "s", say=said.append)
-    made._listener = Failing(made._listener, 3)  # type: ignore[assignment]
+    monkeypatch.setattr(made, "_listener", Failing(made._listener, 3))
     thread = threading.Thread(target=made.serve, daemon=True)
     thread.start()
     assert ask_supervisor(*QUESTION, path=tmp_path / "s")

@@ -267,6 +267,23 @@ def test_a_promoted_candidate_that_was_said_before_what_it_contradicts_is_stored
     ]
 
 
+def test_a_promoted_candidate_gives_way_to_what_took_the_place_of_what_it_contradicts():
+    silent = session(
+        5, ("user", "Decided: the gateway listens on port 9443."), ("assistant", "Ok.")
+    )
+    since = session(
+        7,
+        ("user", "New decision: the gateway listens on port 7443, port 8443 no longer holds."),
+        ("assistant", "Replaced."),
+    )
+    store, keeper = heard(PORT, silent, since)
+    assert [c.decision for c in candidates(store)] == ["promote", "hold", "promote"]
+    keeper.review("c00001", "promote", "anna", 5)
+    active = [m.text for m in dump(store).memories if m.status == "active"]
+    assert len(active) == 1
+    assert "7443" in active[0]
+
+
 def test_a_person_declines_a_held_candidate():
     silent = session(
         5, ("user", "Decided: the gateway listens on port 9443."), ("assistant", "Noted.")
