@@ -137,20 +137,35 @@ def languages_of(tasks: Iterable[LoadedTask]) -> tuple[str, ...]:
 
 
 def shared_images(
-    client: EngineClient | None, languages: tuple[str, ...], say: Say, *, official: bool = False
+    client: EngineClient | None,
+    languages: tuple[str, ...],
+    say: Say,
+    *,
+    official: bool = False,
+    made: Shared | None = None,
 ) -> Shared:
     """Assembles the shared images; without an engine ids are computed from locks and cache.
+
+    Args:
+        client: an engine, or None.
+        languages: those beside Python.
+        say: progress lines.
+        official: take no base but the locked one.
+        made: what an earlier call of the same plan gave; its base and Python images are taken over.
 
     Raises:
         IntegrityError: official, and the base is not the locked one.
         EnvironmentMissing: a base or a toolchain cannot be made here.
     """
     cache, images = cache_root(), images_root()
-    base = ensure_base(client, images, cache, local_lock_path(), say, official=official)
     give = supplies()
-    python = assemble(
-        base, images, lambda project, hashes: give.wheel(project, hashes, "-none-any.whl")
-    )
+    if made is not None:
+        base, python = made.base, made.python
+    else:
+        base = ensure_base(client, images, cache, local_lock_path(), say, official=official)
+        python = assemble(
+            base, images, lambda project, hashes: give.wheel(project, hashes, "-none-any.whl")
+        )
     locks = [lock for lock in map(read_lock, (images / "lock.json", local_lock_path())) if lock]
     maker = Maker(
         images,

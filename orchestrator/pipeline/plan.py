@@ -64,23 +64,23 @@ def build_plan(
     image_pins: ImagePins,
     agent_pins: AgentPins | None = None,
     source: SourceState | None = None,
+    chosen: Chosen | None = None,
 ) -> Plan:
-    """Builds and validates a plan.
+    """Builds and validates the plan of a request.
 
     Args:
-        request: what is asked for.
         fixtures, images: folders of tasks, sources and conditions, and of image recipes and programs.
         image_pins: gives (agent image, verifier image) of a task; `agent_pins` that of a packaged agent.
-        source: which memtrial makes the plan; by default it is looked up.
+        source, chosen: which memtrial makes the plan, and what `choose` gave; by default both are looked up.
 
     Raises:
         MemtrialError: what `choose` refuses, or an image or source that cannot be had.
     """
-    chosen = choose(request, fixtures=fixtures, images=images)
+    chosen = chosen or choose(request, fixtures=fixtures, images=images)
     tasks, conditions, agents = chosen.tasks, chosen.conditions, chosen.agents
     gateway = _gateway(request, chosen, fixtures)
     pins = _with_agents(_task_pins(request, fixtures, tasks, image_pins), tasks, agents, agent_pins)
-    made_by = source or source_state()
+    source = source or source_state()
     return Plan(
         suite=request.suite,
         phase=request.phase,
@@ -90,8 +90,8 @@ def build_plan(
         epochs=request.epochs,
         order_seed=request.order_seed,
         diagnostic=request.live is None,
-        source_revision=made_by.revision,
-        source_dirty=made_by.dirty,
+        source_revision=source.revision,
+        source_dirty=source.dirty,
         agents=agents,
         conditions=conditions,
         curated=chosen.curated,

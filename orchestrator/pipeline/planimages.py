@@ -75,7 +75,11 @@ class PlanImages:
         name = languages[0] if languages else "python"
         if name not in self._shared:
             self._shared[name] = shared_images(
-                self._client, languages, self._say, official=self._official
+                self._client,
+                languages,
+                self._say,
+                official=self._official,
+                made=next(iter(self._shared.values()), None),
             )
         agent, verifier = self._shared[name].of_task(task)
         self._common[task.card.id] = agent

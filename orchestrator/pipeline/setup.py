@@ -41,7 +41,7 @@ from orchestrator.pipeline.live import (
 )
 from orchestrator.pipeline.memory import adapter_of, check_available
 from orchestrator.pipeline.options import PlanRequest
-from orchestrator.pipeline.plan import build_plan, choose
+from orchestrator.pipeline.plan import Chosen, build_plan, choose
 from orchestrator.pipeline.planimages import PlanImages
 from orchestrator.pipeline.ready import ready_for_images, ready_to_run
 from orchestrator.pipeline.reviews import pinned_reviews, try_reviews
@@ -107,13 +107,13 @@ def make_plan(
     Raises:
         MemtrialError: anything that makes the plan impossible.
     """
-    choose(request, fixtures=fixtures_root(), images=images_root())
+    chosen = choose(request, fixtures=fixtures_root(), images=images_root())
     client = None if offline else ensure_engine(say, allow_install=install)
     if client is not None:
         require_runtime(client.info(), request.runtime)
         ready_for_images(client)
     images = PlanImages(client, say, official=request.phase == "official")
-    plan = _planned(request, images, say)
+    plan = _planned(request, chosen, images, say)
     if client is not None:
         examine_images(client, images.made, say)
     return plan
@@ -129,14 +129,14 @@ def look_at_plan(request: PlanRequest, say: Say) -> tuple[Plan, tuple[str, ...]]
     Raises:
         MemtrialError: anything that makes the plan impossible.
     """
-    choose(request, fixtures=fixtures_root(), images=images_root())
+    chosen = choose(request, fixtures=fixtures_root(), images=images_root())
     images = PlanImages(None, say, official=request.phase == "official")
     with closed():
-        plan = _planned(request, images, say)
+        plan = _planned(request, chosen, images, say)
     return plan, tuple(images.unknown)
 
 
-def _planned(request: PlanRequest, images: PlanImages, say: Say) -> Plan:
+def _planned(request: PlanRequest, chosen: Chosen, images: PlanImages, say: Say) -> Plan:
     source = source_state()
     if source.dirty:
         say(f"source is dirty: {_first(source.changed)}")
@@ -147,6 +147,7 @@ def _planned(request: PlanRequest, images: PlanImages, say: Say) -> Plan:
         image_pins=images.of_task,
         agent_pins=images.of_agent,
         source=source,
+        chosen=chosen,
     )
 
 

@@ -147,7 +147,8 @@ def check_task(
     for entry in checkout:
         _refuse(scanner, task_id, f"checkout file {entry.path}", entry.data)
     _refuse(scanner, task_id, "brief.json (prompt)", brief.prompt.encode())
-    _refuse(Scanner([*hidden, canary_literal()]), task_id, "history.json", _text_of(history))
+    # What a history is there to tell are the facts.
+    _refuse(scanner, task_id, "history.json", _text_of(history), allowed="fact")
 
 
 def _text_of(history: History) -> bytes:
@@ -159,8 +160,12 @@ def _text_of(history: History) -> bytes:
     return "\n".join(parts).encode()
 
 
-def _refuse(scanner: Scanner, task_id: str, place: str, data: bytes) -> None:
+def _refuse(
+    scanner: Scanner, task_id: str, place: str, data: bytes, *, allowed: Kind | None = None
+) -> None:
     for hit in scanner.scan(data, place).hits:
+        if hit.literal.kind == allowed:
+            continue
         names = {"hidden": "hidden test", "fact": "gold fact", "canary": "canary"}
         shown = hit.literal.data.split(b"\n")[0].decode("utf-8", "replace")
         raise DocumentError(

@@ -248,6 +248,26 @@ def test_a_task_whose_own_files_would_trip_the_scan_is_refused_by_file(fixtures)
         check_task([], **{**parts, "brief": told})
 
 
+@pytest.mark.parametrize("kind", ["fact", "hidden"])
+def test_a_history_may_tell_the_facts_and_no_hidden_test(fixtures, kind):
+    task = load_task(fixtures, "depotfeed-returns")
+    told = next(
+        literal.data.decode()
+        for literal in oracle_literals(task.key, task.rehearsal)
+        if literal.strong and literal.kind == kind
+    )
+    episode = task.history.episodes[0]
+    event = episode.events[0].model_copy(update={"text": told})
+    first = episode.model_copy(update={"events": (event, *episode.events[1:])})
+    history = task.history.model_copy(update={"episodes": (first, *task.history.episodes[1:])})
+    parts: dict[str, Any] = {"key": task.key, "rehearsal": task.rehearsal, "brief": task.brief, "history": history}  # fmt: skip
+    if kind == "fact":
+        check_task([], **parts)
+    else:
+        with pytest.raises(DocumentError, match=r"history\.json"):
+            check_task([], **parts)
+
+
 def test_a_hidden_test_without_telling_text_is_refused(fixtures):
     task = load_task(fixtures, "depotfeed-returns")
     bare = task.key.hidden_files[0].model_copy(
