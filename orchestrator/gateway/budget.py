@@ -7,6 +7,7 @@ together.
 
 from __future__ import annotations
 
+import contextlib
 from collections import defaultdict
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -219,6 +220,10 @@ class Budget:
                     call=reservation.call, input_tokens=used.all_input, output_tokens=used.output
                 )
             )
+        # The traffic record is written next, and must not outlive a killed process further than the book does.
+        # A disk that has no room is told by the next `durable`.
+        with contextlib.suppress(OSError):
+            self._book.flush()
 
     def _scopes(self, account: Account) -> tuple[tuple[Cap, str, int], ...]:
         return (

@@ -56,13 +56,14 @@ class Gateway:
 
         `admits` says of a user, by the kernel's account, whether a trial's socket serves them; by default all.
         """
-        self._recorder = Recorder(folder, secrets)
+        # The book first: a record without its book is then one whose book was lost.
+        self._budget = Budget(
+            caps, book or folder / SPEND, real_money=mode.name == "live", quota=quota
+        )
         try:
-            self._budget = Budget(
-                caps, book or folder / SPEND, real_money=mode.name == "live", quota=quota
-            )
+            self._recorder = Recorder(folder, secrets)
         except BaseException:
-            self._recorder.close()
+            self._budget.close()
             raise
         self.desk = Desk(
             mode=mode,

@@ -9,10 +9,12 @@ from __future__ import annotations
 from pathlib import Path
 
 from orchestrator.attest import layout
-from orchestrator.core.errors import ApprovalRefused
+from orchestrator.core.errors import ApprovalRefused, DocumentError, IntegrityError
 from orchestrator.core.files import read_confined, write_atomic
 from orchestrator.core.pae import from_base64
+from orchestrator.gateway.accounts import SPEND_FILE, TRAFFIC_FILE, read_accounts
 from orchestrator.gateway.gateway import SPEND
+from orchestrator.gateway.record import TRAFFIC
 from orchestrator.model.approval import LocalApproval
 from orchestrator.trust.envelope import parse_envelope
 
@@ -30,21 +32,44 @@ def check_book(book: Path, record: Path) -> None:
     """Refuses a record that knows of money which the approval's own book does not.
 
     Args:
-        book: the approval's spend book; not there yet before the first call.
-        record: the folder of the run's gateway, with the copy that an earlier part of the run left.
+        book: the approval's spend book; not there yet before the first gateway.
+        record: the folder of the run's gateway: its traffic, and the copy of the book that an earlier part of a
+            local run left.
 
     Raises:
-        ApprovalRefused: the book was cut, changed or removed.
+        ApprovalRefused: the book was cut, changed or removed, or what the record says of calls is broken.
     """
-    copy = record / SPEND
-    known = _whole(copy.read_bytes()) if copy.is_file() else b""
-    found = book.read_bytes() if book.is_file() else b""
-    if not found.startswith(known):
-        raise ApprovalRefused(
-            "spend-book-behind",
-            f"{book}: expected at least the {len(known)} bytes that {copy} has of it, found {len(found)} or other bytes",
-            hint="restore the spend book from a copy; until then this approval allows no call",
+    # In this order: a gateway that still runs has written the book before the traffic.
+    copy, traffic = _read(record / SPEND), _read(record / TRAFFIC)
+    found = _read(book)
+    known = _whole(copy or b"")
+    if not (found or b"").startswith(known):
+        raise _behind(
+            book,
+            f"at least the {len(known)} bytes that {record / SPEND} has of it",
+            f"{len(found or b'')} or other bytes",
         )
+    if traffic is None:
+        return
+    try:
+        accounts = read_accounts({SPEND_FILE: found, TRAFFIC_FILE: traffic}.get)
+        _ = accounts and accounts.spending
+    except (IntegrityError, DocumentError) as error:
+        raise _behind(
+            book, f"a charge for every call in {record / TRAFFIC}", f"({error.message})"
+        ) from error
+
+
+def _read(path: Path) -> bytes | None:
+    return path.read_bytes() if path.is_file() else None
+
+
+def _behind(book: Path, expected: str, found: str) -> ApprovalRefused:
+    return ApprovalRefused(
+        "spend-book-behind",
+        f"{book}: expected {expected}, found {found}",
+        hint="restore the spend book from a copy; until then this approval allows no call",
+    )
 
 
 def keep_book(folder: Path, home: Path) -> None:

@@ -198,7 +198,42 @@ def test_a_dispatch_whose_record_cannot_be_written_uses_nothing_up(here):
     assert uses(here) == []
 
 
-def test_a_dispatch_whose_spend_book_was_cut_uses_nothing_up(here):
+def spent(here: Site, calls: int) -> Path:
+    """Makes calls in a run of its own connection, and returns the spend book that it leaves."""
+    way = here.way()
+    way.approve("run-1")
+    opened = way.open_trial(place(here))
+    for _ in range(calls):
+        assert post(opened, "/v1/chat/completions", BODY)[0] == 200
+    way.close_trial(here.plan.trials[0].key)
+    way.end()
+    (book,) = (here.world.state / "spend").iterdir()
+    return book
+
+
+def test_a_run_whose_spend_book_was_lost_goes_no_further(here):
+    spent(here, 2).unlink()
+    assert refused(lambda: here.way().approve("run-1")) == "spend-book-behind"
+    assert len(here.provider.seen) == 2
+
+
+def test_a_run_whose_spend_book_was_lost_before_its_first_call_goes_no_further(here):
+    spent(here, 0).unlink()
+    assert refused(lambda: here.way().approve("run-1")) == "spend-book-behind"
+
+
+# An attempt, and four lines for each of two calls; the eighth settles the second.
+@pytest.mark.parametrize("lines", [0, 1, 5, 7])
+def test_a_run_whose_spend_book_was_cut_goes_no_further(here, lines):
+    book = spent(here, 2)
+    whole = book.read_bytes().splitlines(keepends=True)
+    assert len(whole) == 9
+    book.write_bytes(b"".join(whole[:lines]))
+    assert refused(lambda: here.way().approve("run-1")) == "spend-book-behind"
+    assert len(here.provider.seen) == 2
+
+
+def test_a_spend_book_that_knows_less_than_its_copy_uses_nothing_up(here):
     record = here.world.state / "runs" / here.world.ingredients.approval["nonce"]
     record.mkdir(parents=True)
     (record / "spend.jsonl").write_bytes(b"more than the book has\n")

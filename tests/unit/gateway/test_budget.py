@@ -16,12 +16,16 @@ from hypothesis import strategies as st
 
 from orchestrator.core.errors import IntegrityError, UsageError
 from orchestrator.gateway.budget import Account, Budget, Reservation
+from orchestrator.gateway.gateway import Gateway
 from orchestrator.gateway.meter import bound_usd_micros, cost_of
 from orchestrator.gateway.quota import OverCap
+from orchestrator.gateway.scripted import ScriptedMode
+from orchestrator.gateway.secrets import Secrets
 from orchestrator.gateway.wire import read_request
 from orchestrator.model.exchange import Cost, Reserved
+from orchestrator.model.gateway import Bounds
 from orchestrator.model.usage import Caps, Usage
-from tests.unit.gateway.support import MUCH, PRICES, UnixHTTP, chat, post
+from tests.unit.gateway.support import MUCH, PRICES, SCRIPT, UnixHTTP, chat, post
 from tests.unit.gateway.upstream import USAGES
 
 PRICE = PRICES.models[0]
@@ -286,3 +290,19 @@ def test_a_reservation_that_cannot_be_written_down_forwards_nothing(live, provid
     costs = [e.cost.usd_micros for e in live.exchanges()]
     assert costs[0] == costs[2] > 0
     assert costs[1] == 0
+
+
+def test_a_record_that_cannot_be_made_leaves_its_book_and_lets_go_of_it(tmp_path):
+    """A record without a book would be one whose book was lost."""
+    (tmp_path / "record" / "traffic.jsonl").mkdir(parents=True)
+    with pytest.raises(IsADirectoryError):
+        Gateway(
+            ScriptedMode(SCRIPT),
+            folder=tmp_path / "record",
+            sockets=tmp_path / "s",
+            prices=PRICES,
+            caps=caps(),
+            bounds=Bounds(),
+            secrets=Secrets(),
+        )
+    Budget(caps(), tmp_path / "record" / "spend.jsonl").close()

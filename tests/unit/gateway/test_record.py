@@ -12,6 +12,7 @@ from orchestrator.core.errors import IntegrityError, UsageError
 from orchestrator.gateway.bodies import BodyPack, cut
 from orchestrator.gateway.record import Recorder
 from orchestrator.gateway.secrets import Secrets
+from orchestrator.model.exchange import Exchange
 from tests.unit.gateway.support import chat, post
 
 
@@ -150,3 +151,19 @@ def test_a_body_that_no_reader_would_take_is_kept_by_its_digest_and_the_pack_sta
     read = BodyPack(tmp_path / "bodies.pack", write=False)
     assert [read.get(body) for body in kept] == [b"piece 0", b"piece 1", b"piece 2"]
     read.close()
+
+
+def test_the_book_is_never_behind_the_record_however_the_process_dies(live, monkeypatch):
+    """At the moment at which a call is recorded, its settlement is with the operating system."""
+    found: list[bytes] = []
+    write = Recorder.write
+
+    def look(recorder: Recorder, body: Exchange) -> str:
+        found.append((live.folder / "spend.jsonl").read_bytes())
+        return write(recorder, body)
+
+    monkeypatch.setattr(Recorder, "write", look)
+    post(live.open(), "/v1/chat/completions", chat())
+    live.close_trial()
+    (book,) = found
+    assert b'"kind":"settled"' in book

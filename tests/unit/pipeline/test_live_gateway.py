@@ -291,3 +291,14 @@ def test_a_spend_book_that_fell_behind_the_record_allows_no_call(tight, tmp_path
         book.unlink()
     assert refused(tight, folder) == "spend-book-behind"
     assert len(provider.seen) == 1
+
+
+def test_a_lost_spend_book_allows_no_call_when_its_copy_was_never_made(tight, tmp_path, provider):
+    """As after a kill: the traffic record is there, and the copy is made at the end."""
+    folder = folder_of(tight, tmp_path)
+    assert calls(tight, folder) == [200]
+    (folder / "gateway/spend.jsonl").unlink()
+    for book in (tight.home.folder / "spend").iterdir():
+        book.unlink()
+    assert refused(tight, folder) == "spend-book-behind"
+    assert len(provider.seen) == 1
