@@ -110,7 +110,8 @@ class Answers:
                     yield first
 
     def _from(self, lines: list[str], place: int, node: _Node) -> Iterator[str]:
-        for line in lines[place:]:
+        for at in range(place, len(lines)):
+            line = lines[at]
             self._steps -= 1
             yield from (text for end, text in node.ends.items() if line.startswith(end))
             below = node.below.get(line)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -131,6 +132,30 @@ def steps(answers: int, outputs: int) -> int:
 def test_the_work_grows_with_the_outputs_and_not_with_the_answers():
     assert steps(400, 20) == steps(4, 20)
     assert steps(4, 40) <= 2 * steps(4, 20)
+
+
+class Touched(list[str]):
+    """Lines that count how often one is taken, be it for a copy."""
+
+    taken = 0
+
+    def __iter__(self) -> Iterator[str]:
+        for line in super().__iter__():
+            self.taken += 1
+            yield line
+
+    def __getitem__(self, place: Any) -> Any:
+        found = super().__getitem__(place)
+        self.taken += len(found) if isinstance(place, slice) else 1
+        return found
+
+
+@pytest.mark.parametrize("answer", [NOTHING, f"{NOTHING}\nmore", TEXT])
+def test_no_line_is_taken_that_no_step_counts(answer):
+    looking = Answers(log(answer))
+    lines = Touched([answer.split("\n")[0]] * 500)
+    list(looking._among(lines))
+    assert lines.taken <= MAX_STEPS - looking._steps
 
 
 def test_the_work_is_bounded_whatever_a_log_and_a_record_hold(monkeypatch):
