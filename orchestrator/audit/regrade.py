@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 
-from orchestrator.audit.reports import check_ended, count_words, told
+from orchestrator.audit.reports import began, check_ended, count_words, ended_as, told
 from orchestrator.core.canonical import sha256_hex
 from orchestrator.core.errors import IntegrityError, Negative
 from orchestrator.ledger.blobs import BlobReader, BlobWithheld
@@ -22,7 +22,6 @@ from orchestrator.model.task import Brief, Key, TaskCard
 from orchestrator.model.verdict import Acted, Harvest, Seal, TestReport, Verdict
 from orchestrator.pipeline.condemned import condemned
 from orchestrator.pipeline.dossier import Dossier, load_key, stage_document
-from orchestrator.protocols import VerifyOutcome
 from orchestrator.scoring.runners import exam_for, normalise
 from orchestrator.scoring.seal import Phase
 from orchestrator.scoring.verdict import grade
@@ -153,13 +152,8 @@ def _graded_again(
         raise _mixed_up(trial.key, "a graded trial without a leak or an undeclared thing")
     if (acted.agent, acted.output_sha256) != (trial.agent, artifact(attempt, Stage.ACT, "output")):
         raise _mixed_up(trial.key, "the output that its document names")
-    card, key, brief = tasks.of(trial.task_id)
-    reports = [_report(trial, attempt, phase, blobs, (card, key, harvest)) for phase in PHASES]
-    if not harvest.diff_truncated:
-        for report in reports:
-            count_words(report, tasks.words)
-    if harvest.diff_truncated and any(report.compiled for report in reports):
-        raise _mixed_up(trial.key, "no test run over a diff that was cut off")
+    _, key, brief = tasks.of(trial.task_id)
+    reports = [_report(trial, attempt, phase, tasks, harvest) for phase in PHASES]
     return grade(
         trial=trial,
         key=key,
@@ -252,46 +246,33 @@ def _report(
     trial: Trial,
     attempt: AttemptRecord,
     phase: Phase,
-    blobs: BlobReader,
-    task: tuple[TaskCard, Key, Harvest],
+    tasks: _Tasks,
+    harvest: Harvest,
 ) -> TestReport:
     """Normalises the runner's own report again; how the container ended is the record's word, if it can be so."""
-    name = phase.replace("_", "-")
+    name, blobs = phase.replace("_", "-"), tasks.blobs
     data = blobs.get(artifact(attempt, Stage.GRADE, f"{name}-tests"))
     recorded = TestReport.parse_canonical(data, where=f"{trial.key} {name}")
     drawn = blobs.get(artifact(attempt, Stage.GRADE, f"{name}-seal"))
     raw = blobs.get(artifact(attempt, Stage.GRADE, f"{name}-report"))
-    outcome = VerifyOutcome(
-        compiled=recorded.compiled,
-        compile_error=recorded.compile_error,
-        timed_out=recorded.timed_out,
-        exit_code=recorded.exit_code,
-        report=raw or None,
-        log=b"",
-        restored=recorded.restored,
-        left_running=_left_running(recorded),
-    )
-    card, key, harvest = task
+    card, key, _ = tasks.of(trial.task_id)
     seal = Seal.parse_canonical(drawn, where=f"{trial.key} {name} seal")
     exam = exam_for(card.runner, key, seal)
     log = blobs.get(artifact(attempt, Stage.GRADE, f"{name}-log"))
     where = f"{trial.key} {name}"
     check_ended(where, recorded, raw=raw, log=log, exam=exam, harvest=harvest)
-    again = normalise(outcome, exam)
+    again = normalise(ended_as(recorded, exam, raw), exam)
     if (seal.phase, again) != (phase, recorded):
         raise Negative(
             "test-report-differs",
             f"{trial.key}: expected the recorded {name} tests to follow from the runner's report, found others",
             hint="the tests were not read from this report: do not rely on this run",
         )
+    if not harvest.diff_truncated:
+        count_words(recorded, exam, raw, tasks.words)
+    elif began(recorded, exam):
+        raise _mixed_up(trial.key, "no test run over a diff that was cut off")
     return recorded
-
-
-def _left_running(report: TestReport) -> int:
-    """Returns how many processes outlived the tests, which only a fault's text holds."""
-    fault = next((f for f in report.faults if f.kind == "left_running"), None)
-    digits = fault.detail.rpartition(" ")[2] if fault else "0"
-    return int(digits) if digits.isdecimal() and len(digits) < 10 else 0
 
 
 def _mixed_up(where: str, expected: str) -> IntegrityError:

@@ -180,6 +180,11 @@ def steps_argv(steps: Iterable[Step]) -> tuple[str, ...]:
     return ("python3", "-I", "-B", f"{PROGRAMS}/steps.py", canonical_bytes(listed).decode())
 
 
+def takes_steps(command: Command) -> bool:
+    """Whether a command runs steps; it ends with 0 then, whatever they come to (images/verifier/steps.py)."""
+    return f"{PROGRAMS}/steps.py" in command.argv
+
+
 def read_parts(outcome: VerifyOutcome) -> dict[str, Part]:
     """Returns the parts of a report of steps by name; none if it is not one, or a part was cut."""
     document = as_json(outcome.report) if outcome.exit_code == 0 else None

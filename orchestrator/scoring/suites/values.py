@@ -20,13 +20,13 @@ from orchestrator.model.task import Key
 from orchestrator.model.verdict import TestStatus
 from orchestrator.protocols import Command, VerifyOutcome
 from orchestrator.scoring.suites.form import (
-    PROGRAMS,
     REPORT_PATH,
     Step,
     as_json,
     normal_id,
     read_parts,
     steps_argv,
+    takes_steps,
 )
 
 VARIABLE = "MEMTRIAL_VALUES"
@@ -47,7 +47,7 @@ def showing(command: Command) -> Command:
     """Returns the command with the values filed beside the runner's own report."""
     environment = (*command.environment, (VARIABLE, VALUES_PATH))
     last = Step(VALUES, ("cat", VALUES_PATH))
-    if f"{PROGRAMS}/steps.py" in command.argv:
+    if takes_steps(command):
         *head, listed = command.argv
         steps: Any = parse_json(listed.encode(), where="steps")
         added = {"name": last.name, "argv": list(last.argv), "report": None}

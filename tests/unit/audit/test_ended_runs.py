@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import base64
+import json
 from collections import Counter
 
 import pytest
 
-from orchestrator.audit.reports import check_ended, count_words, told
+from orchestrator.audit.regrade import PHASES
+from orchestrator.audit.reports import check_ended, count_words, ended_as, told
 from orchestrator.core.errors import IntegrityError
 from orchestrator.core.places import fixtures_root
 from orchestrator.model.verdict import Change, Harvest, ReportFault, TestReport
-from orchestrator.scoring.runners import exam_for, restored_paths
+from orchestrator.protocols import VerifyOutcome
+from orchestrator.scoring.believed import read_outcome
+from orchestrator.scoring.runners import exam_for, normalise, restored_paths
 from orchestrator.scoring.seal import draw_seal
+from orchestrator.scoring.suites.cargo import BUILD_FAILED
+from orchestrator.scoring.suites.values import VALUES
 from orchestrator.sources.loader import load_task
 
 TASK = load_task(fixtures_root(), "depotfeed-returns")
@@ -82,13 +89,110 @@ def test_restored_paths_are_found_whatever_their_case():
     assert restored_paths(EXAM, ["src/a.py", SUITE.upper()]) == (SUITE.upper(),)
 
 
+def steps(*parts: tuple[str, int, bytes]) -> bytes:
+    """The report of a suite's steps, as images/verifier/steps.py writes it."""
+    return json.dumps(
+        {
+            "parts": [
+                {
+                    "name": name,
+                    "exit_code": code,
+                    "data_base64": base64.b64encode(data).decode(),
+                    "truncated": False,
+                }
+                for name, code, data in parts
+            ]
+        }
+    ).encode()
+
+
+GO_EVENTS = (
+    b'{"Action":"build-output","Output":"undefined: Overview"}\n'
+    b'{"Action":"build-fail","ImportPath":"x"}\n'
+)
+UNBUILT = [
+    ("mux-route-overview", ("go-test", 1, GO_EVENTS)),
+    ("strsim-street-key", ("nextest", BUILD_FAILED, b"")),
+]
+BUILDING = [
+    pytest.param(*case, phase, id=f"{case[0]} {phase}") for case in UNBUILT for phase in PHASES
+]
+
+
+def unbuilt(task_id, part, phase):
+    """A run of tests that could not be built, as the pipeline records it."""
+    task = load_task(fixtures_root(), task_id)
+    exam = exam_for(task.card.runner, task.key, draw_seal(phase))
+    raw = steps(part, *([(VALUES, 0, b"")] if exam.values is not None else []))
+    outcome = VerifyOutcome(
+        compiled=True, compile_error=None, timed_out=False, exit_code=0, report=raw, log=b"said"
+    )
+    return exam, *read_outcome(outcome, exam)
+
+
+@pytest.mark.parametrize(("task_id", "part", "phase"), BUILDING)
+def test_a_suite_that_does_not_build_is_taken_and_follows_from_its_own_report(task_id, part, phase):
+    exam, report, raw = unbuilt(task_id, part, phase)
+    check_ended("t", report, raw=raw, log=b"said", exam=exam, harvest=harvest("src/a.py"))
+    assert report.compile_error
+    assert normalise(ended_as(report, exam, raw), exam) == report
+
+
+@pytest.mark.parametrize(("task_id", "part", "phase"), BUILDING)
+def test_whether_a_suite_could_be_built_is_not_taken_over_from_the_record(task_id, part, phase):
+    exam, report, raw = unbuilt(task_id, part, phase)
+    for compiled in (True, False):
+        forged = report.model_copy(update={"compiled": compiled, "compile_error": "line 1"})
+        assert normalise(ended_as(forged, exam, raw), exam) == report
+
+
+@pytest.mark.parametrize(("task_id", "part", "phase"), BUILDING)
+def test_a_suite_that_was_never_begun_has_no_report_and_no_output(task_id, part, phase):
+    exam, report, raw = unbuilt(task_id, part, phase)
+    refused = report.model_copy(
+        update={"compiled": False, "compile_error": "no tree", "exit_code": None, "faults": ()}
+    )
+    check_ended("t", refused, raw=b"", log=b"", exam=exam, harvest=harvest("src/a.py"))
+    for kept, said in ((raw, b""), (b"", b"said")):
+        with pytest.raises(IntegrityError):
+            check_ended("t", refused, raw=kept, log=said, exam=exam, harvest=harvest("src/a.py"))
+
+
+@pytest.mark.parametrize(("task_id", "part", "phase"), BUILDING)
+def test_a_build_error_in_the_runners_own_report_is_no_word_of_the_records(task_id, part, phase):
+    exam, report, raw = unbuilt(task_id, part, phase)
+    words: Counter[str] = Counter()
+    count_words(report, exam, raw, words)
+    assert not words
+
+
 def test_what_hangs_on_the_records_own_word_is_counted_and_told():
     words: Counter[str] = Counter()
     fault = ReportFault(kind="exit_status", detail="137")
     for report in (WHOLE, BROKEN, LATE, LATE, WHOLE.model_copy(update={"faults": (fault,)})):
-        count_words(report, words)
+        count_words(report, EXAM, b"<x/>", words)
     assert told(words) == (
         "by the record's own word, of runs of tests: 1 did not compile, "
         "1 ended in a way that is not believed, 2 met a limit"
     )
     assert not told(Counter())
+
+
+def without_report(exam, raw, exit_code):
+    outcome = VerifyOutcome(
+        compiled=True, compile_error=None, timed_out=False, exit_code=exit_code, report=raw, log=b""
+    )
+    words: Counter[str] = Counter()
+    report, kept = read_outcome(outcome, exam)
+    count_words(report, exam, kept, words)
+    return words
+
+
+def test_that_there_is_no_report_is_the_records_own_word():
+    assert without_report(EXAM, None, 1) == {"ended in a way that is not believed": 1}
+
+
+def test_a_status_of_steps_that_hides_their_report_is_the_records_own_word():
+    exam, _, raw = unbuilt(*UNBUILT[0], "pass_to_pass")
+    assert without_report(exam, raw, 1) == {"ended in a way that is not believed": 1}
+    assert without_report(exam, b"{}", 0) == {}
