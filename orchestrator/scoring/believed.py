@@ -17,9 +17,11 @@ def read_outcome(outcome: VerifyOutcome, exam: Exam) -> tuple[TestReport, bytes]
 
     Of a report of which no test counts, a candidate may have written any amount: at most 1 MiB is kept,
     and its end says how much there was. That end is no XML, so no test can count of what is kept either.
+    An empty report is none: what is kept tells the two apart as little.
     """
-    report = normalise(outcome, exam)
     raw = outcome.report or b""
+    outcome = replace(outcome, report=raw or None)
+    report = normalise(outcome, exam)
     if report.tests or len(raw) <= MAX_UNBELIEVED_BYTES:
         return report, raw
     mark = b"\n[truncated by memtrial: %d bytes in all, no test of them counts]\n" % len(raw)

@@ -45,3 +45,10 @@ def test_a_report_that_is_not_believed_is_cut_marked_and_still_not_believed(exam
 def test_a_small_report_that_is_not_believed_is_kept_whole(exam):
     raw = junit(OLD)
     assert read_outcome(outcome(raw), exam)[1] == raw
+
+
+def test_an_empty_report_is_none_so_that_what_is_kept_gives_the_same(exam):
+    """A candidate can empty the file in which its own suite is reported."""
+    report, kept = read_outcome(outcome(b""), exam)
+    assert kept == b""
+    assert report == normalise(outcome(None), exam)
