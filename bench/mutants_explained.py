@@ -46,14 +46,6 @@ READ = "while left > 0 and (piece := os.read(handle, min(left, 1 << 20))):"
 STDIN = "descriptor 0 is the standard input, which is open: no other file gets it"
 EXPLAINED: tuple[Explanation, ...] = (
     Explanation(
-        "approvals.py",
-        "usd_micros",
-        "amount = Decimal(0)",
-        "0",
-        "1",
-        "what Decimal cannot read is no plain number either, and is refused for that",
-    ),
-    Explanation(
         "ask.py", "ask_supervisor", "piece = connection.recv(65536)", "65536", "65537", AT_ONCE
     ),
     Explanation(
@@ -203,6 +195,49 @@ EXPLAINED: tuple[Explanation, ...] = (
         "os.O_PATH | os.O_DIRECTORY",
         "os.O_PATH & os.O_DIRECTORY",
         "a descriptor of / that could also be read leads below it in the same way",
+    ),
+    Explanation(
+        "gate/official.py",
+        "_run",
+        "number = 0",
+        "0",
+        "1",
+        "the first step's number is set before the step begins, and nothing else can fail",
+    ),
+    Explanation(
+        "plumbing.py",
+        "Objects.get",
+        'raise _refuse("git-failed", "git to answer", error.strerror or "its end") from error',
+        "raise _refuse('git-failed', 'git to answer', error.strerror or 'its end') from error",
+        "pass",
+        "what an ended git does not take it does not answer either: the next read refuses by the same code",
+    ),
+    Explanation(
+        "plumbing.py",
+        "Objects._line",
+        'while b"\\n" not in self._read and len(self._read) <= MAX_HEAD_BYTES:',
+        "len(self._read) <= MAX_HEAD_BYTES",
+        "len(self._read) < MAX_HEAD_BYTES",
+        COST,
+    ),
+    Explanation(
+        "repository.py",
+        "_parse_tree",
+        "if not at < space < end or end + 21 > len(body):",
+        "at < space < end",
+        "at < space <= end",
+        "no byte is a space and a NUL",
+    ),
+    Explanation(
+        "root/client.py",
+        "_updater",
+        "max_root_rotations=MAX_ROOTS, max_delegations=2, root_max_length=MAX_METADATA_BYTES",
+        "2",
+        "3",
+        "metadata with more than the one delegation is refused for its shape before the client sees it",
+    ),
+    Explanation(
+        "trusted.py", "_opened", "if descriptor >= 0:", "descriptor >= 0", "descriptor > 0", STDIN
     ),
 )
 

@@ -21,9 +21,7 @@ class Permit:
     `models` are the ids that calls may ask for; `upstreams` are pairs of provider and origin (`https://host[:port]`).
     """
 
-    __slots__ = (
-        *("max_usd_micros", "models", "not_after", "plan_sha256", "quota", "record", "upstreams"),
-    )
+    __slots__ = ("max_usd_micros", "models", "not_after", "plan_sha256", "quota", "upstreams")
 
     plan_sha256: str
     max_usd_micros: int
@@ -31,7 +29,6 @@ class Permit:
     not_after: str
     quota: Quota | None
     upstreams: tuple[tuple[str, str], ...]
-    record: bool
 
     def __new__(cls) -> Self:
         """Refuses.

@@ -37,7 +37,9 @@ def usd_micros(text: str, *, option: str) -> int:
         amount = Decimal(text) * MICROS if len(text) <= 20 else Decimal(0)
     except InvalidOperation:
         amount = Decimal(0)
-    plain = text.replace(".", "", 1).isascii() and text.replace(".", "", 1).isdigit()
+    # Two points are none of Decimal's, so all may go.
+    bare = text.replace(".", "")
+    plain = bare.isascii() and bare.isdigit()
     if not plain or amount != amount.to_integral_value() or not 1 <= amount <= MAX_USD_MICROS:
         raise UsageError(
             "amount-invalid",

@@ -134,7 +134,6 @@ def rotate_root(
     made = load(folder)
     rotate_owners(made, owners, 2)
     new = {key.keyid for key in owners}
-    put_target(made, "roles.v1.json", current(approvals, now_s=now_s).roles_data)
     changed = next_version(made, "root", "targets", now_s=now_s)
     before = files_below(folder)
     publish(

@@ -55,7 +55,7 @@ def read_document(state: State) -> None:
     try:
         state.approval = GOVERNED.validate_json(state.payload)
     except ValidationError as error:
-        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+        first = error.errors()[0]
         place = ".".join(str(part) for part in first["loc"])
         raise refuse(
             "approval-invalid", "an approval", f"{place}: {first['msg'].lower()}"

@@ -28,5 +28,4 @@ def issue_permit(
     permit.models = models
     permit.upstreams = tuple((u.provider, u.origin) for u in upstreams)
     permit.quota = quota
-    permit.record = True
     return permit

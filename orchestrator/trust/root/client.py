@@ -168,7 +168,6 @@ def _verified(folder: Path) -> Verified:
 
 
 def _updater(folder: Path, files: Mapping[str, bytes], bootstrap: bytes) -> Updater:
-    (folder / "metadata").mkdir()
     (folder / "targets").mkdir()
     return Updater(
         str(folder / "metadata"),

@@ -300,6 +300,14 @@ def test_a_corner_below_folders_that_are_not_there_is_made_with_files_of_its_own
     assert set(modes.values()) == {0o600}
 
 
+def test_a_corner_that_was_begun_is_finished_with_the_key_that_it_has(tmp_path):
+    begun = make_home(tmp_path / "local")
+    key = begun.key().public
+    for name in (PIN, ROLES):
+        (begun.folder / name).unlink()
+    assert make_home(begun.folder).key().public == key
+
+
 @pytest.mark.parametrize("kept", [PIN, ROLES])
 def test_a_corner_of_which_a_part_is_gone_is_not_made_anew(tmp_path, kept):
     home = make_home(tmp_path / "local")

@@ -191,6 +191,14 @@ def test_a_proposal_with_fields_left_out_is_none(approvals):
         read_proposal(approvals, ID)
 
 
+def test_a_proposal_with_a_name_twice_is_none_and_told_so(approvals):
+    data = (approvals / "proposals" / f"{ID}.json").read_bytes()
+    write_atomic(approvals / "proposals" / f"{ID}.json", b'{"phase":"smoke",' + data[1:])
+    with pytest.raises(ApprovalRefused) as refused:
+        read_proposal(approvals, ID)
+    assert refused.value.reference == "json-duplicate-key"
+
+
 def test_owners_who_are_approvers_make_no_root_and_leave_nothing(tmp_path):
     document = as_bytes(roles(approver=rule(2, OWNERS[0], OWNERS[1])))
     with pytest.raises(ApprovalRefused, match="no other role"):

@@ -401,6 +401,21 @@ def test_a_trust_root_has_its_bounds(made, monkeypatch, bound, value):
     assert refusal(folder, first) == "tracked-files-too-many"
 
 
+def test_folders_that_wait_to_be_looked_into_count_as_well(made, monkeypatch):
+    folder, _, _ = made
+    monkeypatch.setattr(repository_module, "MAX_FOLDERS", 3)
+    empty = subprocess.check_output(["git", "mktree"], cwd=folder, input=b"").decode().strip()
+    listed = "".join(f"040000 tree {empty}\t{name}\n" for name in "abcd")
+    wide = subprocess.check_output(["git", "mktree"], cwd=folder, input=listed.encode())
+    outer = f"040000 tree {wide.decode().strip()}\tall\n"
+    tree = subprocess.check_output(["git", "mktree"], cwd=folder, input=outer.encode())
+    with Objects(folder / ".git") as objects:
+        repository = Repository(folder, branch="main", objects=objects)
+        with pytest.raises(ApprovalRefused) as refused:
+            repository.files_below(tree.decode().strip(), "all")
+    assert refused.value.reference == "tracked-files-too-many"
+
+
 def test_a_folder_that_is_not_tracked_is_told(made):
     folder, _, head = made
     with Objects(folder / ".git") as objects:

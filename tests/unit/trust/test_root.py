@@ -350,3 +350,5 @@ def test_snapshot_and_timestamp_hold_for_their_life_or_until_they_are_asked_to(m
             life.expires.timestamp() if until_s is None else max(life.expires.timestamp(), until_s)
         )
         assert part.expires.timestamp() == wanted
+    listing = usual.approvals.expires.timestamp()
+    assert made.approvals.expires.timestamp() == max(listing, until_s or 0)

@@ -231,3 +231,14 @@ def test_owners_are_the_keys_of_root_and_those_of_targets(files):
     fewer = check_shape(edited(other, one_less), where="root")
     assert fewer.owners == plain.owners
     assert len(plain.owners) == len(OWNERS)
+
+
+def test_curators_are_the_keys_of_snapshot_and_those_of_timestamp(files):
+    other = files["metadata/1.root.json"]
+
+    def one_less(document: dict[str, Any]) -> None:
+        document["signed"]["roles"]["timestamp"]["keyids"].pop()
+
+    fewer = check_shape(edited(other, one_less), where="root")
+    assert fewer.curators == check_shape(other, where="root").curators
+    assert len(fewer.curators) == len(CURATORS)
