@@ -17,9 +17,10 @@ _COMMAND = re.compile(r"(?<=`)memtrial(?= [a-z-])|(?<=^next: )memtrial(?= )", re
 
 
 def shown_path(path: Path) -> str:
-    """Returns a path relative to the working folder where that is shorter."""
+    """Returns a path relative to the working folder where that is shorter; from / nothing is."""
     relative = os.path.relpath(path)
-    return relative if len(relative) < len(str(path)) else str(path)
+    shorter = len(relative) < len(str(path)) and Path.cwd() != Path("/")
+    return relative if shorter else str(path)
 
 
 def own_command() -> str:
@@ -29,7 +30,9 @@ def own_command() -> str:
     if found is not None and (not own.exists() or Path(found).resolve() == own.resolve()):
         return "memtrial"
     if own.exists():
-        return shlex.quote(shown_path(own))
+        shown = shown_path(own)
+        # A bare name would be looked for on PATH.
+        return shlex.quote(shown if "/" in shown else f"./{shown}")
     return f"{shlex.quote(shown_path(Path(sys.executable)))} -m orchestrator"
 
 

@@ -140,6 +140,16 @@ def test_a_command_that_is_not_on_path_is_named_by_its_path(monkeypatch):
     assert here("This is memtrial and memtrial run") == "This is memtrial and memtrial run"
 
 
+@pytest.mark.parametrize("place", ["/", "."])
+def test_a_command_that_is_named_by_its_path_works_from_where_the_user_is(monkeypatch, place):
+    monkeypatch.setenv("PATH", "/nonexistent")
+    bin_folder = Path(sys.executable).parent
+    monkeypatch.chdir(bin_folder if place == "." else place)
+    own = own_command()
+    assert own.startswith(("/", "./"))
+    assert subprocess.run(f"{own} --version", shell=True, check=False).returncode == 0
+
+
 def test_a_run_that_another_process_holds_is_told_apart_from_a_dead_one(tmp_path):
     path = tmp_path / "ledger.jsonl"
     ledger = Ledger.create(path)
