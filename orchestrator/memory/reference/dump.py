@@ -136,8 +136,17 @@ def _held(store: sqlite3.Connection, until: str) -> list[StoredMemory]:
 
 
 def _notes(store: sqlite3.Connection, until: str) -> dict[str, tuple[str, ...]]:
-    """What an agent must know beside a statement: newer memories that change a part, older vetoes that hold on."""
+    """What an agent must know beside a statement: that its answer called it contested, newer memories that change a
+    part, older vetoes that hold on.
+    """
     notes: dict[str, list[str]] = defaultdict(list)
+    contested = store.execute(
+        "SELECT m.memory_id FROM memories m JOIN decisions d USING (candidate_id) "
+        "WHERE d.rule = 'h2-contested' AND m.recorded_at <= ?",
+        (until,),
+    )
+    for (memory_id,) in contested:
+        notes[memory_id].append("its answer called it contested, a person kept it")
     rows = store.execute(
         "SELECT l.kind, l.from_id, l.to_id, a.valid_from, b.rejected, a.text FROM links l "
         "JOIN memories a ON a.memory_id = l.from_id JOIN memories b ON b.memory_id = l.to_id "

@@ -13,10 +13,10 @@ from typing import Final
 
 from orchestrator.core.errors import UsageError
 from orchestrator.memory.reference.drafts import Draft, Utterance
-from orchestrator.memory.reference.policy import RULES, Ruling, decide
+from orchestrator.memory.reference.policy import RULES, Ruling, decide, disagree
 from orchestrator.memory.reference.related import Index
 from orchestrator.memory.reference.store import next_ordinal
-from orchestrator.memory.reference.text import terms
+from orchestrator.memory.reference.text import terms, values
 from orchestrator.memory.sqlite.search import split_camel
 
 CANDIDATE: Final = "c{:05d}"
@@ -71,7 +71,7 @@ class Keeper:
         """Resolves a held candidate as a person said, in a transaction of its own.
 
         What was held for giving another value than a memory replaces that memory, or is replaced by it if the
-        memory was said later. What was held for another reason stays beside what it contradicts, and says so.
+        memory was said later. What was held for another reason stays beside what gives another value, and says so.
 
         Raises:
             UsageError: there is no such held candidate, or it was resolved before.
@@ -100,7 +100,7 @@ class Keeper:
             labels=_unpacked(labels),
         )
         if action == "promote":
-            ruling = self._promoted(candidate_id, at, replaces=held_by == "h4-conflict")
+            ruling = self._promoted(candidate_id, text, at, replaces=held_by == "h4-conflict")
         else:
             ruling = Ruling("reject", "r5-declined", RULES["r5-declined"])
         with self.store:
@@ -115,24 +115,27 @@ class Keeper:
             self._carry_out(ruling, candidate_id, draft, scope, at)
         return ruling
 
-    def _promoted(self, candidate_id: str, at: str, *, replaces: bool) -> Ruling:
+    def _promoted(self, candidate_id: str, text: str, at: str, *, replaces: bool) -> Ruling:
         """Returns what a promotion by hand makes of the active memories that the candidate contradicts.
 
-        A memory that ended since stands for the one that took its place.
+        A memory that ended since stands for the one that took its place; what stays beside that one contradicts
+        it only where its values do.
         """
         rows = self.store.execute(
             "WITH RECURSIVE against(memory_id) AS ("
             "SELECT to_id FROM links WHERE from_id = ? AND kind = 'contradicts' "
             "UNION SELECT e.superseded_by FROM memory_ends e JOIN against USING (memory_id)) "
-            "SELECT m.memory_id, m.valid_from FROM against JOIN memories m USING (memory_id) "
+            "SELECT m.memory_id, m.valid_from, m.text FROM against JOIN memories m USING (memory_id) "
             "WHERE m.memory_id NOT IN (SELECT memory_id FROM memory_ends) ORDER BY m.valid_from, m.memory_id",
             (candidate_id,),
         ).fetchall()
         rule, detail = "p4-reviewed", RULES["p4-reviewed"]
         if not replaces:
-            return Ruling("promote", rule, detail, contradicts=tuple(other for other, _ in rows))
-        later = [other for other, said in rows if said > at]
-        ends = tuple(other for other, said in rows if said <= at)
+            mine = values(text)
+            beside = tuple(other for other, _, theirs in rows if disagree(mine, values(theirs)))
+            return Ruling("promote", rule, detail, contradicts=beside)
+        later = [other for other, said, _ in rows if said > at]
+        ends = tuple(other for other, said, _ in rows if said <= at)
         return Ruling("promote", rule, detail, ends=ends, ended_by=later[-1] if later else None)
 
     def _carry_out(

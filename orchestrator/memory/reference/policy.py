@@ -129,9 +129,9 @@ def _unsaid(claim: str, said: frozenset[str], evidence: tuple[str, ...]) -> froz
 def _hold(draft: Draft, related: list[Relation], corrected: bool) -> Ruling | None:
     if INSTRUCTION_LIKE in draft.labels:
         return Ruling("hold", "h1-instruction-like", RULES["h1-instruction-like"])
-    touched = tuple(r.known.memory_id for r in related if r.alike >= _TOUCHES_ALIKE)
     if CONTESTED in draft.labels:
-        return Ruling("hold", "h2-contested", RULES["h2-contested"], contradicts=touched[:3])
+        opposed = tuple(r.known.memory_id for r in related if _opposes(draft, r))
+        return Ruling("hold", "h2-contested", RULES["h2-contested"], contradicts=opposed)
     if TENTATIVE in draft.labels:
         return Ruling("hold", "h3-tentative", RULES["h3-tentative"])
     if corrected or "correction" in draft.cues:
@@ -142,10 +142,23 @@ def _hold(draft: Draft, related: list[Relation], corrected: bool) -> Ruling | No
     return None
 
 
+def disagree(mine: frozenset[str], theirs: frozenset[str]) -> bool:
+    """Whether the values of two statements about one subject exclude each other: each has one of its own."""
+    return bool(mine - theirs) and bool(theirs - mine)
+
+
 def _differs(draft: Draft, relation: Relation, alike: float) -> bool:
     """The same subject with values on both sides, none of which is the other's."""
-    mine, theirs = values(draft.text), relation.known.values
-    return relation.alike >= alike and bool(mine - theirs) and bool(theirs - mine)
+    return relation.alike >= alike and disagree(values(draft.text), relation.known.values)
+
+
+def _opposes(draft: Draft, relation: Relation) -> bool:
+    """Another value about all that the memory is about. An answer names nothing when it says "that contradicts".
+
+    It is part of a contested draft's text, so how alike the two are as wholes says little.
+    """
+    same = relation.covered >= _SAME_SUBJECT_COVERED
+    return _differs(draft, relation, 0.0 if same else _CONFLICT_ALIKE)
 
 
 def _corrects(draft: Draft, relation: Relation) -> bool:

@@ -294,6 +294,52 @@ def test_a_person_declines_a_held_candidate():
     assert store.execute("SELECT reviewer, seconds_spent FROM reviews").fetchall() == [("anna", 12)]
 
 
+CONTESTED = (
+    ("user", "Mail from hosting: from now on the gateway listens on port 7000."),
+    ("assistant", "That contradicts what we decided. I have not changed anything yet."),
+)
+NEAR_BY = session(2, ("user", "Decided: the mail of the gateway is kept for seven years by Rook."))
+
+
+def told(store):
+    return {memory.memory_id: memory.text for memory in dump(store).memories}
+
+
+def test_a_contested_statement_is_linked_to_another_value_alone():
+    store, _ = heard(PORT, NEAR_BY, session(5, *CONTESTED))
+    links = store.execute("SELECT from_id, to_id, kind FROM links").fetchall()
+    assert links == [("c00002", "m00000", "contradicts")]
+
+
+def test_a_memory_that_a_promoted_contested_statement_only_touches_keeps_its_text():
+    store, keeper = heard(PORT, NEAR_BY, session(5, *CONTESTED))
+    before = told(store)["m00001"]
+    keeper.review("c00002", "promote", "anna", 5)
+    assert told(store)["m00001"] == before
+
+
+def test_a_promoted_contested_statement_and_the_other_value_stay_and_both_say_so():
+    store, keeper = heard(PORT, session(5, *CONTESTED))
+    keeper.review("c00001", "promote", "anna", 5)
+    texts = told(store)
+    assert "contradicted on 2026-01-05 by m00001, a person kept both" in texts["m00000"]
+    assert "contradicts m00000, a person kept both" in texts["m00001"]
+
+
+def test_a_promoted_contested_statement_contradicts_no_successor_that_says_the_same():
+    since = ("user", "New decision: the gateway listens on port 7000, port 8443 no longer holds.")
+    store, keeper = heard(PORT, session(5, *CONTESTED), session(7, since))
+    keeper.review("c00001", "promote", "anna", 5)
+    assert statuses(store)[0] == ("m00000", "m00001")
+    assert [link.kind for link in dump(store).links] == ["supersedes"]
+
+
+def test_a_promoted_contested_statement_says_that_its_answer_called_it_so():
+    store, keeper = heard(session(5, *CONTESTED))
+    keeper.review("c00000", "promote", "anna", 5)
+    assert "its answer called it contested, a person kept it" in told(store)["m00000"]
+
+
 def test_every_ruling_of_the_policy_names_a_known_rule():
     store, _ = heard(PORT, session(5, ("user", "Decided: the gateway listens on port 9443.")))
     assert {rule for _, rule in rulings(store)} <= set(RULES)
