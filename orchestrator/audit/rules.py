@@ -99,6 +99,7 @@ class _State:
         self._plan = plan
         self._keys = {trial.key for trial in plan.trials}
         self._trials: dict[str, TrialRecord] = {}
+        self._ranks: dict[str, int] = {}
         self._under_way: dict[str, AttemptRecord] = {}
         self._done: set[str] = set()
         self._tries: Counter[str] = Counter()
@@ -138,13 +139,16 @@ class _State:
             self._run_ended(entry, body)
 
     def _resume(self) -> None:
-        """A new process: the policy holds anew, and what died before its harvest is closed at once."""
+        """A new process: the policy holds anew, and what died before its harvest is closed at once.
+
+        It closes trial by trial, in the order in which the trials were first begun (`Run._close_interrupted`).
+        """
         self.ended = False
         self._tries.clear()
         self._touched.clear()
         self._dead = []
-        for key, attempt in self._under_way.items():
-            if attempt.goes_on:
+        for key in sorted(self._under_way, key=self._ranks.__getitem__):
+            if self._under_way[key].goes_on:
                 self._tries[key] = 1
             else:
                 self._dead.append(key)
@@ -178,6 +182,7 @@ class _State:
             )
         self._tries[body.trial] += 1
         self._touched.add(body.trial)
+        self._ranks.setdefault(body.trial, len(self._ranks))
         self._under_way[body.trial] = AttemptRecord(body.attempt)
         trial.attempts.append(self._under_way[body.trial])
 

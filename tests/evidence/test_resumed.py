@@ -9,7 +9,9 @@ from orchestrator.audit.trust import Trust
 from orchestrator.audit.verify import verify_bundle
 from orchestrator.audit.view import FolderView
 from orchestrator.ledger.chain import Ledger
-from orchestrator.model.record import AttemptEnded, Stage, StageDone
+from orchestrator.model.outcome import Outcome
+from orchestrator.model.record import AttemptEnded, AttemptStarted, Stage, StageDone
+from orchestrator.pipeline.options import PlanRequest
 from orchestrator.pipeline.run import Run
 from tests.evidence.conftest import NOW
 from tests.recorded import TINY, PlayedSandbox, benches, make_plan, seal, write_reports
@@ -58,6 +60,37 @@ def test_a_run_that_died_before_any_entry_and_went_on_verifies(tmp_path, monkeyp
     answer = verify(folder)
     assert answer.failed == ()
     assert next(c for c in answer.checks if c.name == "verdicts").count == 1
+
+
+def test_a_run_of_which_two_trials_died_after_one_had_begun_again_verifies(tmp_path):
+    """The first trial broke and began again while the second was under way; then the process died."""
+    asked = PlanRequest(agents=("oracle", "noop"), tasks=TINY.tasks, conditions=TINY.conditions)
+    plan = make_plan(asked)
+    first, second = (trial.key for trial in plan.trials)
+    run = Run.create(tmp_path, plan, engine="played", workers=2)
+    run.close()
+    ledger, _, _ = Ledger.open_for_append(run.folder / layout.LEDGER, repair=False, signed=None)
+    broken = AttemptEnded(
+        trial=first,
+        attempt=1,
+        outcome=Outcome.INFRA_ERROR,
+        verdict_sha256=None,
+        error_reference="engine-lost",
+        error="lost",
+        wall_ms=0,
+        container_ms=0,
+    )
+    ledger.append(AttemptStarted(trial=first, attempt=1))
+    ledger.append(AttemptStarted(trial=second, attempt=1))
+    ledger.append(broken)
+    ledger.append(AttemptStarted(trial=first, attempt=2))
+    ledger.close()
+    run = Run.resume(run.folder)
+    run.execute(benches(plan, PlayedSandbox()), workers=1, progress=lambda _: None)
+    run.close()
+    write_reports(run.folder)
+    seal(run.folder)
+    assert verify(run.folder).failed == ()
 
 
 def test_a_record_without_an_end_is_told_and_not_called_whole(tmp_path, monkeypatch):
