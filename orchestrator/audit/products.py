@@ -25,6 +25,8 @@ from orchestrator.pipeline.breaches import ended_by_bounds
 from orchestrator.scoring.patch import BLAMELESS, MAX_CHANGES
 
 BOUNDS = frozenset({"model_budget", "tool_budget"})
+MAX_NAMED_CHARACTERS = 400
+"""So much of a name that is left out is told (images/verifier/harvest.py)."""
 
 
 def check_acted(seen: Attempted) -> None:
@@ -99,11 +101,7 @@ def check_harvest(seen: Attempted) -> None:
     if len(diff) > pin.limits.diff_bytes:
         raise seen.differs(f"a diff of at most {pin.limits.diff_bytes} bytes", f"{len(diff)}")
     seen.require("a tree of its own for a change", bool(diff), harvest.tree != pin.tree)
-    written = {change.path for change in harvest.changes if change.status != "deleted"}
-    left_out = [left.name for left in harvest.left_out]
-    seen.require(
-        "paths that were harvested and left out", [], sorted(written.intersection(left_out))
-    )
+    seen.require("paths that were harvested and left out", [], told_twice(harvest))
     blamed = sum(left.reason not in BLAMELESS for left in harvest.left_out)
     seen.own_word("left out of a change", blamed)
     try:
@@ -119,6 +117,20 @@ def check_harvest(seen: Attempted) -> None:
         if path not in read:
             raise seen.differs("paths of the diff", path)
         _check_change(seen, read[path], change)
+
+
+def told_twice(harvest: Harvest) -> list[str]:
+    """Returns the paths that are said to have been harvested and left out.
+
+    A name that may have been cut off or escaped on its way here can be that of another path: it tells nothing.
+    """
+    written = {change.path for change in harvest.changes if change.status != "deleted"}
+    whole = (
+        left.name
+        for left in harvest.left_out
+        if len(left.name) < MAX_NAMED_CHARACTERS and "\\" not in left.name
+    )
+    return sorted(written.intersection(whole))
 
 
 def _check_change(seen: Attempted, read: PathChange, said: Change) -> None:
