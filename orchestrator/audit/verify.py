@@ -300,6 +300,7 @@ def _verdicts(opened: Opened, dossier: Dossier) -> Found:
     if regraded.condemned:
         parts += [f"{raw} from raw reports, {regraded.condemned} condemned by their screening"]
     parts += [f"{len(regraded.withheld)} withheld"] if regraded.withheld else []
-    parts = parts or ["each from its raw reports"]
     parts += [regraded.words] if regraded.words else []
-    return Found(regraded.verdicts, "; ".join(parts), not regraded.withheld)
+    whole = not (regraded.withheld or regraded.words)
+    detail = "; ".join(parts) or "each from its raw reports"
+    return Found(regraded.verdicts, detail, whole)

@@ -20,6 +20,7 @@ from orchestrator.core.errors import EnvironmentMissing
 from orchestrator.core.keys import SigningKey
 from orchestrator.model.isolation import Inventory, ProcessSeen
 from orchestrator.pipeline.seal import Signer
+from orchestrator.protocols import VerifyOutcome
 from tests.evidence.conftest import NOW
 from tests.evidence.finding_operations import FINDINGS
 from tests.evidence.tamper import rewrite_record
@@ -102,6 +103,26 @@ def test_a_record_of_which_an_attempt_is_gone_after_its_agent_had_acted_is_not_c
     ledger = next(check for check in answer.checks if check.name == "ledger")
     assert ledger.status == "partly"
     assert "1 after the agent had acted" in ledger.detail
+
+
+class Late(PlayedSandbox):
+    """Containers in which every run of tests meets its limit."""
+
+    def verify(self, job, *, trial):
+        return VerifyOutcome(True, None, True, None, None, b"played\n"), 1
+
+
+def test_verdicts_that_hang_on_the_records_own_word_are_not_called_whole(tmp_path):
+    folder = record_run(tmp_path, TINY, Late())
+    seal(folder)
+    answer = verify_bundle(FolderView(folder), Trust(now=NOW), name="run")
+    assert answer.exit_code == 0, answer.failed
+    verdicts = next(check for check in answer.checks if check.name == "verdicts")
+    assert (verdicts.status, verdicts.count, verdicts.detail) == (
+        "partly",
+        1,
+        "by the record's own word, of runs of tests: 2 met a limit",
+    )
 
 
 def test_the_audit_page_puts_every_kind_of_trouble_before_the_checks(troubled):
