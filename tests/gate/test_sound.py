@@ -129,16 +129,33 @@ def test_a_use_while_everything_is_measured_is_no_clock_set_back(world):
     assert validate(world.asked()).refusal is None
 
 
-def test_a_slow_dispatch_does_not_forget_what_a_faster_one_saw(world):
-    path = world.state / SEEN
+VERSIONS = {n for n in RootSeen.model_fields if n.endswith("_version")} - {"schema_version"}
+
+
+@pytest.mark.parametrize("name", sorted(VERSIONS))
+def test_what_a_faster_dispatch_saw_of_the_root_refuses_a_slower_one(world, name):
+    """While this one measures, another sees a later root, in which this approval may be withdrawn."""
+    later = RootSeen.model_validate({name: 9, "high_water_s": world.ingredients.now_s})
 
     def ready(*_: object) -> None:
-        path.write_bytes(RootSeen(targets_version=7, high_water_s=5).canonical())
+        (world.state / SEEN).write_bytes(later.canonical())
+
+    with pytest.raises(ApprovalRefused) as refused:
+        dispatch(world.asked(), ready)
+    assert (refused.value.check, refused.value.reference) == (5, "trust-root-rolled-back")
+    assert uses(world) == 3
+    assert (world.state / SEEN).read_bytes() == later.canonical()
+
+
+def test_a_slow_dispatch_does_not_set_the_time_back_that_a_faster_one_saw(world):
+    path, later_s = world.state / SEEN, world.ingredients.now_s + 60
+
+    def ready(*_: object) -> None:
+        path.write_bytes(RootSeen(high_water_s=later_s).canonical())
 
     dispatch(world.asked(), ready)
     seen = RootSeen.parse_canonical(path.read_bytes(), where=SEEN)
-    assert (seen.targets_version, seen.timestamp_version) == (7, 2)
-    assert seen.high_water_s == world.ingredients.now_s
+    assert (seen.timestamp_version, seen.high_water_s) == (2, later_s)
 
 
 def test_after_a_dispatch_nothing_older_than_its_root_comes_again(world):

@@ -149,10 +149,12 @@ def _first_more(folder: Path, known_names: frozenset[str], prefix: str) -> str |
 
 def check_root(state: State) -> None:
     """Step 5."""
-    seen = known(state.seen)
-    before = RootState(
-        **{name: value for name, value in seen.model_dump().items() if name != "schema_version"}
-    )
+    before = state_of(known(state.seen))
     state.root = read_root(
         state.files, bootstrap=state.bootstrap, seen=before, now_s=state.asked.now_s
     )
+
+
+def state_of(seen: RootSeen) -> RootState:
+    """Returns what the supervisor wrote down of a root, as the root's reader takes it."""
+    return RootState(**seen.model_dump(exclude={"schema_version"}))

@@ -29,6 +29,7 @@ from orchestrator.trust.gate.before import (
     check_root,
     compare_worktree,
     read_blobs,
+    state_of,
 )
 from orchestrator.trust.gate.bindings import check_caps, check_plan, check_time
 from orchestrator.trust.gate.documents import (
@@ -46,6 +47,7 @@ from orchestrator.trust.gate.machine import (
     use_of,
 )
 from orchestrator.trust.nonces import NonceBook
+from orchestrator.trust.root.client import RootState, latest
 
 Step = Callable[[State], None]
 
@@ -84,6 +86,7 @@ STEPS: tuple[tuple[str, Step], ...] = (
 
 # Of all dispatches of this process, which is the only one that writes there.
 _REMEMBERING = threading.Lock()
+ROOT_STEP = [name for name, _ in STEPS].index("trust-root")
 TIME_STEP = [name for name, _ in STEPS].index("time")
 
 
@@ -135,10 +138,9 @@ def dispatch(asked: GateAsked, ready: Callable[[Governed, Plan], object] = _noth
     ready(approval, known(state.plan))
     _check_still_holds(approval, asked.clock())
     own = Path(known(state.config).supervisor_state)
-    seen = RootSeen(**asdict(known(state.root).state))
     try:
         # Versions seen only grow, so this comes first: once the approval is used up nothing can fail any more.
-        _remember(own / SEEN, seen)
+        _remember(own / SEEN, known(state.root).state)
         NonceBook(own / NONCES).reserve(use_of(state), now_s=asked.clock())
     except OSError as error:
         raise ApprovalRefused(
@@ -165,14 +167,21 @@ def dispatch(asked: GateAsked, ready: Callable[[Governed, Plan], object] = _noth
     )
 
 
-def _remember(path: Path, seen: RootSeen) -> None:
-    """Writes down the latest that was seen of the root, by this dispatch or by another that ended meanwhile."""
+def _remember(path: Path, found: RootState) -> None:
+    """Writes down what was seen of the root, unless another dispatch saw a later one meanwhile.
+
+    Raises:
+        ApprovalRefused: it did; what was withdrawn there does not hold here.
+    """
     with _REMEMBERING:
         before = RootSeen.parse_canonical(path.read_bytes(), where=path.name)
-        latest = {
-            name: max(getattr(before, name), getattr(seen, name)) for name in RootSeen.model_fields
-        }
-        write_atomic(path, RootSeen(**latest).canonical(), mode=0o600)
+        try:
+            seen = RootSeen(**asdict(latest(found, state_of(before))))
+        except ApprovalRefused as error:
+            raise ApprovalRefused(
+                error.reference, error.message, hint=error.hint, check=ROOT_STEP
+            ) from error
+        write_atomic(path, seen.canonical(), mode=0o600)
 
 
 def _check_still_holds(approval: Governed, now_s: int) -> None:

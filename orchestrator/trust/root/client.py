@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import tempfile
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from urllib.parse import unquote, urlparse
 
@@ -47,6 +47,9 @@ class RootState:
     timestamp_version: int = 1
     approvals_version: int = 1
     high_water_s: int = 0
+
+
+VERSIONS = tuple(f.name for f in fields(RootState) if f.name.endswith("_version"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,13 +214,22 @@ def _listed(verified: Verified) -> tuple[str, ...]:
 
 def _state(verified: Verified, seen: RootState, now_s: int) -> RootState:
     versions = {f"{role}_version": shaped.version for role, (_, shaped) in verified.items()}
-    for name, version in versions.items():
-        before = getattr(seen, name)
+    return latest(RootState(**versions, high_water_s=now_s), seen)
+
+
+def latest(found: RootState, seen: RootState) -> RootState:
+    """Returns what is seen of a root now, at the latest time of both.
+
+    Raises:
+        ApprovalRefused: a version is older than one that was seen before.
+    """
+    for name in VERSIONS:
+        version, before = getattr(found, name), getattr(seen, name)
         if version < before:
             raise _refuse(
                 "trust-root-rolled-back", f"{name} {before} or later", f"version {version}"
             )
-    return RootState(**versions, high_water_s=max(now_s, seen.high_water_s))
+    return replace(found, high_water_s=max(found.high_water_s, seen.high_water_s))
 
 
 def _expiry_s(verified: Verified, now_s: int) -> int:
