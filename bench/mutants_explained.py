@@ -82,7 +82,7 @@ EXPLAINED: tuple[Explanation, ...] = (
     ),
     Explanation(
         "nonces.py",
-        "NonceBook._check_head",
+        "NonceBook._read",
         "latest = max((line.at_s for line in lines), default=0)",
         "0",
         "1",

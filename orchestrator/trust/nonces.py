@@ -10,7 +10,7 @@ import fcntl
 import os
 import stat
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -41,10 +41,11 @@ class Use:
 
 @dataclass(frozen=True, slots=True)
 class BookState:
-    """The book as read: its lines, and the latest time in it in seconds since 1970."""
+    """The book as read: its lines, how many its head knows of, and the latest time in seconds since 1970."""
 
     lines: tuple[NonceLine, ...]
     last_sha256: str
+    headed: int | None
     high_water_s: int
 
     def use_of(self, nonce: str) -> NonceLine | None:
@@ -105,15 +106,25 @@ class NonceBook:
                 plan_sha256=use.plan_sha256,
                 run_id=use.run_id,
             )
-            if not state.lines:
-                # Before the first line, so that a book with lines and without a head was tampered with.
-                self._write_head(NonceHead(size=0, last_sha256=ZEROS, high_water_s=0))
-            self._append(handle, line.canonical() + b"\n")
-            self._write_head(
-                NonceHead(
-                    size=line.seq + 1, last_sha256=line.digest_sha256(), high_water_s=line.at_s
+            if state.headed != line.seq:
+                # Before the line: a book with lines has a head, which is one line behind it and never two.
+                head = NonceHead(
+                    size=line.seq,
+                    last_sha256=state.last_sha256,
+                    high_water_s=state.high_water_s,
                 )
-            )
+                try:
+                    self._write_head(head)
+                except OSError as error:
+                    raise _not_written(self._folder / HEAD, error.strerror or str(error)) from error
+            self._append(handle, line.canonical() + b"\n")
+            # The use is on disk, so a head that cannot be written refuses nothing: the next use begins with it.
+            with suppress(OSError):
+                self._write_head(
+                    NonceHead(
+                        size=line.seq + 1, last_sha256=line.digest_sha256(), high_water_s=line.at_s
+                    )
+                )
             return line
 
     def _append(self, handle: int, data: bytes) -> None:
@@ -177,8 +188,14 @@ class NonceBook:
                 )
             last = sha256_hex(raw)
             lines.append(line)
-        high_water_s = self._check_head(lines, last)
-        return BookState(tuple(lines), last, high_water_s)
+        head = self._check_head(lines, last)
+        latest = max((line.at_s for line in lines), default=0)
+        return BookState(
+            tuple(lines),
+            last,
+            head.size if head else None,
+            max(latest, head.high_water_s) if head else latest,
+        )
 
     def _line(self, raw: bytes, number: int) -> NonceLine:
         try:
@@ -186,14 +203,13 @@ class NonceBook:
         except DocumentError as error:
             raise _broken(self._folder / BOOK, "canonical lines", error.message) from error
 
-    def _check_head(self, lines: list[NonceLine], last: str) -> int:
+    def _check_head(self, lines: list[NonceLine], last: str) -> NonceHead | None:
         """Compares the book with how far it had come; it may be one line ahead of that after a crash."""
-        latest = max((line.at_s for line in lines), default=0)
         path = self._folder / HEAD
         if not path.exists():
             if lines:
                 raise _broken(path, f"the head of a book of {len(lines)} lines", "none")
-            return latest
+            return None
         try:
             head = NonceHead.parse_canonical(path.read_bytes(), where=HEAD)
         except DocumentError as error:
@@ -203,7 +219,9 @@ class NonceBook:
             raise _broken(
                 self._folder / BOOK, f"at least the {head.size} lines of its head", f"{len(lines)}"
             )
-        return max(latest, head.high_water_s)
+        if len(lines) > head.size + 1:
+            raise _broken(path, f"a head at most one line behind {len(lines)}", f"{head.size}")
+        return head
 
 
 def _admit(state: BookState, use: Use, now_s: int) -> NonceLine | None:

@@ -8,6 +8,7 @@ import pytest
 
 from orchestrator.core.errors import ApprovalRefused, EnvironmentMissing
 from orchestrator.model.gate import RootSeen
+from orchestrator.trust import nonces
 from orchestrator.trust.gate import official
 from orchestrator.trust.gate.before import SEEN
 from orchestrator.trust.gate.machine import NONCES
@@ -104,6 +105,17 @@ def test_a_state_that_cannot_be_written_uses_nothing_up(world, monkeypatch):
         dispatch(world.asked())
     assert refused.value.reference == "state-not-written"
     assert uses(world) == 3
+
+
+def test_an_approval_that_was_used_up_is_dispatched_whatever_befalls_the_books_head(
+    world, monkeypatch
+):
+    def full(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(nonces, "write_atomic", full)
+    assert dispatch(world.asked()).permit.max_usd_micros == 5_000_000
+    assert uses(world) == 4
 
 
 def test_a_dispatch_that_took_longer_than_another_is_no_clock_set_back(world):

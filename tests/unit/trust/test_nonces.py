@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import multiprocessing
 import os
 import random
@@ -222,6 +223,47 @@ def test_a_crash_between_line_and_head_is_no_damage(book):
     (book / HEAD).write_bytes(head)
     NonceBook(book).reserve(use(6), now_s=NOW_S + 11)
     assert refusal(book, use(5, "run-x"), NOW_S + 12) == "nonce-used"
+
+
+def no_room(*_: object, **__: object) -> None:
+    raise OSError(errno.ENOSPC, "No space left on device")
+
+
+def test_a_head_that_cannot_be_written_after_its_line_refuses_nothing(book, monkeypatch):
+    """The use is on disk: to refuse would burn an approval and dispatch nothing."""
+    head = (book / HEAD).read_bytes()
+    monkeypatch.setattr(nonces, "write_atomic", no_room)
+    NonceBook(book).reserve(use(5), now_s=NOW_S + 10)
+    assert (book / HEAD).read_bytes() == head
+    monkeypatch.undo()
+    assert refusal(book, use(5, "run-x"), NOW_S + 12) == "nonce-used"
+
+
+def test_a_head_that_cannot_be_written_twice_in_a_row_uses_nothing_up(book, monkeypatch):
+    monkeypatch.setattr(nonces, "write_atomic", no_room)
+    NonceBook(book).reserve(use(5), now_s=NOW_S + 10)
+    assert refusal(book, use(6), NOW_S + 11) == "nonce-book-not-written"
+    monkeypatch.undo()
+    assert NonceBook(book).state().use_of(use(6).nonce) is None
+
+
+def test_after_a_crash_the_head_is_mended_before_the_next_line(book, monkeypatch):
+    head = (book / HEAD).read_bytes()
+    NonceBook(book).reserve(use(5), now_s=NOW_S + 10)
+    whole = (book / HEAD).read_bytes()
+    (book / HEAD).write_bytes(head)
+    monkeypatch.setattr(NonceBook, "_append", no_room)
+    with pytest.raises(OSError, match="No space left"):
+        NonceBook(book).reserve(use(6), now_s=NOW_S + 11)
+    assert (book / HEAD).read_bytes() == whole
+
+
+def test_a_head_that_is_two_lines_behind_was_put_back(book):
+    head = (book / HEAD).read_bytes()
+    for number in (5, 6):
+        NonceBook(book).reserve(use(number), now_s=NOW_S + 10)
+    (book / HEAD).write_bytes(head)
+    assert refusal(book, use(7), NOW_S + 11) == "nonce-book-broken"
 
 
 @pytest.mark.parametrize("kind", ["symlink", "hard link", "fifo", "folder", "mode"])
