@@ -72,21 +72,15 @@ class _Served:
         pin, approval = live_pin(plan), given.approval
         self._plan = {trial.key: trial for trial in plan.trials}
         self._roles = frozenset(approval.roles)
-        # By the nonce and not by the run's id, which the operator chose: no two approvals share a record.
         self._record = record_of(means, approval)
         self._book = book_of(means.state, approval.nonce)
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
-        self._thread.start()
-        # The kernel bounds the length of a socket's path.
-        place = Path(tempfile.mkdtemp(prefix="r", dir=means.sockets))
         cap = min(pin.caps.per_run_usd_micros, given.permit.max_usd_micros)
 
         async def make() -> Gateway:
             return Gateway(
                 LiveMode(given.permit, means.keys, plan_sha256=approval.plan_sha256),
                 folder=self._record,
-                sockets=place / "s",
+                sockets=self._place / "s",
                 prices=pin.prices,
                 caps=pin.caps.model_copy(update={"per_run_usd_micros": cap}),
                 bounds=Bounds(),
@@ -96,14 +90,21 @@ class _Served:
                 admits=lambda uid: may_call(uid, operator_uid),
             )
 
-        self._place = place
         self._ended = False
-        try:
-            close_to_others(place, operator_uid)
+        # What was begun ends, in turn, when something after it fails.
+        with contextlib.ExitStack() as ends:
+            # The kernel bounds the length of a socket's path.
+            self._place = Path(tempfile.mkdtemp(prefix="r", dir=means.sockets))
+            ends.callback(shutil.rmtree, self._place, ignore_errors=True)
+            self._loop = asyncio.new_event_loop()
+            ends.callback(self._loop.close)
+            thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+            thread.start()
+            ends.callback(thread.join)
+            ends.callback(self._loop.call_soon_threadsafe, self._loop.stop)
+            close_to_others(self._place, operator_uid)
             self._gateway = self._call(make())
-        except BaseException:
-            self._stop()
-            raise
+            self._ends = ends.pop_all()
 
     def _call(self, work: Coroutine[Any, Any, T]) -> T:
         return asyncio.run_coroutine_threadsafe(work, self._loop).result()
@@ -158,19 +159,13 @@ class _Served:
         try:
             self._end()
         finally:
-            self._stop()
+            self._ends.close()
 
     def _end(self) -> None:
         if not self._ended:
             self._ended = True
             self._call(self._gateway.close())
             shutil.rmtree(self._place, ignore_errors=True)
-
-    def _stop(self) -> None:
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
-        self._loop.close()
-        shutil.rmtree(self._place, ignore_errors=True)
 
 
 def record_of(means: Means, approval: Governed) -> Path:
@@ -233,10 +228,11 @@ def serve_dispatch(order: DispatchAsked, lines: Lines, means: Means, operator_ui
 def _begun(given: Dispatch, plan: Plan, means: Means, operator_uid: int) -> _Served:
     try:
         return _Served(given, plan, means, operator_uid)
-    except OSError as error:
+    except (OSError, RuntimeError) as error:
+        # A system without room for another thread raises the latter.
         raise EnvironmentMissing(
             "gateway-not-begun",
-            f"expected to open the gateway of the run, found {error.strerror or error}",
+            f"expected to open the gateway of the run, found {getattr(error, 'strerror', None) or error}",
             hint="mend that on the supervisor's machine; the approval holds for this run's id alone",
         ) from error
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import json
 import socket
@@ -33,6 +34,13 @@ from tests.dispatch.supervised import KEY, Site, run_played, site
 from tests.unit.gateway.support import chat, post
 
 BODY = {**chat(), "model": "model-1"}
+
+
+class Shadow:
+    """A module, but for some of its names."""
+
+    def __init__(self, module: Any, **names: Any) -> None:
+        self.__dict__.update(vars(module) | names)
 
 
 def place(here: Site, *, number: int = 0, attempt: int = 1, **changes: Any) -> TrialPlace:
@@ -257,6 +265,45 @@ def test_a_fault_of_the_system_at_the_beginning_is_told(here, monkeypatch):
     monkeypatch.setattr(dispatching, "close_to_others", fault)
     with pytest.raises(EnvironmentMissing, match="No space left on device"):
         here.way().approve("run-1")
+
+
+def fault(*_: object, **__: object) -> None:
+    raise OSError(errno.EMFILE, "Too many open files")
+
+
+class Threadless:
+    """A thread of a system that has room for no other."""
+
+    def __init__(self, **_: object) -> None:
+        return
+
+    def start(self) -> None:
+        raise RuntimeError("can't start new thread")
+
+
+BEGINNING = {
+    "folder": ("tempfile", "mkdtemp", fault),
+    "loop": ("asyncio", "new_event_loop", fault),
+    "thread": ("threading", "Thread", Threadless),
+    "access": ("close_to_others", None, fault),
+}
+
+
+@pytest.mark.parametrize("part", BEGINNING)
+def test_a_beginning_that_fails_leaves_nothing_running_or_lying_about(here, monkeypatch, part):
+    loops, new_loop = [], asyncio.new_event_loop
+
+    def noted() -> asyncio.AbstractEventLoop:
+        loops.append(new_loop())
+        return loops[-1]
+
+    monkeypatch.setattr(dispatching, "asyncio", Shadow(asyncio, new_event_loop=noted))
+    module, name, failing = BEGINNING[part]
+    changed = Shadow(getattr(dispatching, module), **{name: failing}) if name else failing
+    monkeypatch.setattr(dispatching, module, changed)
+    assert refused(lambda: here.way().approve("run-1"), EnvironmentMissing) == "gateway-not-begun"
+    assert all(loop.is_closed() for loop in loops)
+    assert not list(here.socket.parent.glob("r*"))
 
 
 @pytest.mark.parametrize(
