@@ -85,4 +85,6 @@ class Lines:
         """
         self._connection.settimeout(SEND_TIMEOUT_S)
         sent = socket.send_fds(self._connection, [data], handles) if handles else 0
-        self._connection.sendall(data[sent:])
+        # To send nothing fails too, when the other side took all and went.
+        if sent < len(data):
+            self._connection.sendall(data[sent:])

@@ -7,6 +7,7 @@ import socket
 import threading
 import time
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -115,6 +116,22 @@ def test_a_large_answer_goes_out_whole_with_its_descriptors(pair, tmp_path):
     assert len(came) == 3
     for handle in came:
         os.close(handle)
+
+
+def test_who_goes_with_a_whole_answer_was_answered(pair, tmp_path, monkeypatch):
+    mine, other = pair
+    (tmp_path / "f").write_bytes(b"x")
+    send = socket.send_fds
+
+    def taken(*parts: Any) -> int:
+        sent = send(*parts)
+        with other:
+            assert other.recv(100) == b"ended\n"
+        return sent
+
+    monkeypatch.setattr(socket, "send_fds", taken)
+    with (tmp_path / "f").open("rb") as file:
+        mine.answer(b"ended\n", [file.fileno()])
 
 
 def test_who_takes_no_answer_is_not_waited_for_longer_than_its_deadline(pair, monkeypatch):
