@@ -128,5 +128,8 @@ def relink(link: Path, target: str) -> None:
         OSError: the folder cannot be written.
     """
     temporary = link.with_name(f".{link.name}.{secrets.token_hex(4)}")
-    temporary.symlink_to(target)
-    temporary.replace(link)
+    try:
+        temporary.symlink_to(target)
+        temporary.replace(link)
+    finally:
+        temporary.unlink(missing_ok=True)

@@ -209,7 +209,7 @@ def serve_dispatch(order: DispatchAsked, lines: Lines, means: Means, operator_ui
             )
         given = dispatch(
             means.asked(plan_data, order.approval_id, order.run_id),
-            lambda approval, _: check_ready(means, approval),
+            lambda approval: check_ready(means, approval),
         )
         plan = Plan.parse_canonical(plan_data, where="plan")
         served = _begun(given, plan, means, operator_uid)

@@ -14,7 +14,7 @@ from orchestrator.core.errors import ApprovalRefused
 from orchestrator.model.approval import OfficialApproval, Upstream
 from orchestrator.trust.gate import before, bindings, official
 from orchestrator.trust.gate.asked import State, refuse
-from orchestrator.trust.gate.bindings import check_time, live_pin
+from orchestrator.trust.gate.bindings import check_time, paid_pin
 from orchestrator.trust.gate.machine import MANIFEST
 from orchestrator.trust.gate.official import validate
 from tests.gate.world import World, ingredients, make_world, official_plan, smoke_plan
@@ -71,14 +71,14 @@ def test_the_oldest_kernel_is_5_6(clean_folder, kernel, found):
 
 def test_a_plan_that_calls_no_provider_is_not_live():
     with pytest.raises(ApprovalRefused) as refused:
-        live_pin(make_plan(TINY))
+        paid_pin(make_plan(TINY))
     assert refused.value.reference == "plan-not-live"
-    assert live_pin(smoke_plan()) is smoke_plan().gateway
+    assert paid_pin(smoke_plan()) is smoke_plan().gateway
 
 
 def test_a_diagnostic_plan_is_not_live_whoever_it_calls():
     with pytest.raises(ApprovalRefused, match="plan with a real model"):
-        live_pin(smoke_plan().model_copy(update={"diagnostic": True}))
+        paid_pin(smoke_plan().model_copy(update={"diagnostic": True}))
 
 
 UPSTREAMS = [

@@ -86,8 +86,8 @@ def test_an_approval_that_ends_while_everything_is_measured_is_not_used_up(world
 def test_a_run_that_could_not_begin_uses_nothing_up_and_writes_nothing_down(world):
     before = {p: p.read_bytes() for p in world.state.rglob("*") if p.is_file()}
 
-    def unready(approval, plan) -> None:
-        assert (approval.plan_sha256, plan) == (plan.digest_sha256(), world.ingredients.plan)
+    def unready(approval) -> None:
+        assert approval.plan_sha256 == world.ingredients.plan.digest_sha256()
         raise EnvironmentMissing("no-key", "x", hint="x")
 
     with pytest.raises(EnvironmentMissing):

@@ -12,7 +12,7 @@ from orchestrator.core.errors import DocumentError, MemtrialError
 from orchestrator.model.approval import OfficialApproval
 from orchestrator.model.gateway import LivePin
 from orchestrator.model.plan import Plan
-from orchestrator.trust.approvals import calling_roles
+from orchestrator.trust.approvals import calling_roles, live_pin
 from orchestrator.trust.gate.asked import Governed, State, known, refuse
 
 Pair = tuple[str, object, object]
@@ -51,16 +51,16 @@ def check_plan(state: State) -> None:
     )
 
 
-def live_pin(plan: Plan) -> LivePin:
-    """Returns what a plan says of the provider that it calls; refuses one that calls none."""
-    if not isinstance(plan.gateway, LivePin) or plan.diagnostic:
-        raise refuse("plan-not-live", "a plan with a real model", "one that calls no provider")
-    return plan.gateway
+def paid_pin(plan: Plan) -> LivePin:
+    """Returns the live part of a plan whose results count; refuses one that only diagnoses, too."""
+    if plan.diagnostic:
+        raise refuse("plan-not-live", "a plan with a real model", "one that only diagnoses")
+    return live_pin(plan)
 
 
 def _of_plan(approval: Governed, plan: Plan, kind: str) -> Iterator[Pair]:
     """Yields what approval and plan must say alike: name, approved, planned. `kind` is the roles' own."""
-    pin = live_pin(plan)
+    pin = paid_pin(plan)
     yield "phase", approval.phase, plan.phase
     yield "namespace", approval.namespace, plan.namespace
     yield "task set", approval.task_set, plan.task_set
@@ -109,7 +109,7 @@ def check_time(state: State) -> None:
 def check_caps(state: State) -> None:
     """Step 14: caps and prices are the plan's own, to the last unit."""
     approval, plan = state.approved(), known(state.plan)
-    pin = live_pin(plan)
+    pin = paid_pin(plan)
     price = pin.prices.find(pin.model)
     caps, pricing = approval.caps, approval.pricing
     _same(

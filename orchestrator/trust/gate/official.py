@@ -18,7 +18,6 @@ from orchestrator.core.files import write_atomic
 from orchestrator.model.approval import ApprovedCaps
 from orchestrator.model.gate import GateReport, NamedDigest, RootSeen, StepResult
 from orchestrator.model.permit import Permit
-from orchestrator.model.plan import Plan
 from orchestrator.model.usage import Quota
 from orchestrator.trust.gate.asked import GateAsked, Governed, State, known
 from orchestrator.trust.gate.before import (
@@ -118,7 +117,7 @@ def validate(asked: GateAsked) -> Validation:
     return Validation(_write(state, refusal), refusal)
 
 
-def dispatch(asked: GateAsked, ready: Callable[[Governed, Plan], object] = _nothing) -> Dispatch:
+def dispatch(asked: GateAsked, ready: Callable[[Governed], object] = _nothing) -> Dispatch:
     """Runs every step, then writes what was seen of the root and the use of the approval down, durably.
 
     Args:
@@ -135,7 +134,7 @@ def dispatch(asked: GateAsked, ready: Callable[[Governed, Plan], object] = _noth
     if refusal is not None:
         raise refusal
     approval = state.approved()
-    ready(approval, known(state.plan))
+    ready(approval)
     _check_still_holds(approval, asked.clock())
     own = Path(known(state.config).supervisor_state)
     try:

@@ -76,3 +76,10 @@ def test_a_link_is_pointed_elsewhere_in_one_step(tmp_path):
     for target in ("one", "two"):
         relink(tmp_path / "link", target)
         assert [(p.name, str(p.readlink())) for p in tmp_path.iterdir()] == [("link", target)]
+
+
+def test_a_link_that_cannot_be_put_in_place_leaves_nothing_behind(tmp_path):
+    (tmp_path / "link").mkdir()
+    with pytest.raises(IsADirectoryError):
+        relink(tmp_path / "link", "target")
+    assert [path.name for path in tmp_path.iterdir()] == ["link"]
