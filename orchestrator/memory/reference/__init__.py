@@ -1,7 +1,7 @@
 """The reference pipeline: a heuristic baseline, whole from raw events to the text that an agent gets.
 
-Read in this order: `store`, `capture`, `text`, `cues`, `extract`, `policy`, `keeper`, `tasks`, `retrieve`,
-`dump`, `adapter`. Making one loads SQLite; vectors are loaded with the first text.
+Read in this order: `store`, `capture`, `text`, `cues`, `extract`, `evidence`, `policy`, `keeper`, `tasks`,
+`retrieve`, `dump`, `adapter`. Making one loads SQLite; vectors are loaded with the first text.
 """
 
 from __future__ import annotations

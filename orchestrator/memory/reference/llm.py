@@ -1,7 +1,7 @@
 """The extractor that asks a model, through the gateway, for candidates in a JSON schema. For live arms.
 
-The session goes in as data, the answer is validated before anything of it is used, and what it proposes must
-rest on events that the model was shown; the policy then treats it like any other draft. Knows no SDK.
+The session goes in as data, the beginning of every event; the answer is validated before anything of it is used,
+and the policy then treats what it proposes like any other draft, held against the whole events. Knows no SDK.
 """
 
 from __future__ import annotations

@@ -12,9 +12,10 @@ from typing import Final, Literal
 
 from orchestrator.memory.reference.cues import cues_of
 from orchestrator.memory.reference.drafts import CONTESTED, PARTIAL, TENTATIVE, Draft
+from orchestrator.memory.reference.evidence import unsaid_in
 from orchestrator.memory.reference.injection import INSTRUCTION_LIKE
 from orchestrator.memory.reference.related import Relation
-from orchestrator.memory.reference.text import all_terms, sentences, stands_in, terms, values
+from orchestrator.memory.reference.text import sentences, terms, values
 
 RULES: Final[dict[str, str]] = {
     "r1-no-evidence": "rests on no captured event of its session",
@@ -38,7 +39,6 @@ _DUPLICATE_ALIKE: Final = 0.8
 _SAME_SUBJECT_COVERED: Final = 0.6
 _TOUCHES_ALIKE: Final = 0.08
 _CONFLICT_ALIKE: Final = 0.45
-_SUPPORTED: Final = 0.5
 _MARK: Final = re.compile(r"\[redacted:[a-z-]+\]")
 _CLAUSE: Final = re.compile(r"[,;:]\s")
 
@@ -95,7 +95,7 @@ def _refuse(
         return Ruling("reject", "r1-no-evidence", RULES["r1-no-evidence"])
     if len(said) < 2:
         return Ruling("reject", "r3-nothing-said", RULES["r3-nothing-said"])
-    unsaid = _unsaid(draft.text, said, evidence)
+    unsaid = unsaid_in(_MARK.sub(" ", draft.text), evidence)
     if unsaid is not None:
         return Ruling("reject", "r2-not-in-evidence", " ".join(sorted(unsaid)[:8]))
     twin = next(
@@ -109,21 +109,6 @@ def _refuse(
     if twin:
         return Ruling("reject", "r4-duplicate", twin.known.memory_id)
     return None
-
-
-def _unsaid(claim: str, said: frozenset[str], evidence: tuple[str, ...]) -> frozenset[str] | None:
-    """Returns the words of a claim that its evidence lacks; None if the evidence supports it.
-
-    Every event is read on its own and to its end: a long one beside it, or before the place that counts,
-    takes nothing away.
-    """
-    if any(stands_in(claim, text) for text in evidence):
-        return None
-    known = frozenset().union(*(all_terms(text) for text in evidence))
-    numbers = {term for term in terms(claim) if term.isdigit()}
-    if len(said & known) >= _SUPPORTED * len(said) and numbers <= known:
-        return None
-    return said - known
 
 
 def _hold(draft: Draft, related: list[Relation], corrected: bool) -> Ruling | None:

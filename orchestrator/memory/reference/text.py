@@ -79,15 +79,23 @@ def stem(word: str) -> str:
     return word[:-1] if len(word) > 4 and word.endswith("e") else word
 
 
+_NUMBER_STEMS: Final = frozenset(map(stem, _NUMBER_WORDS))
+
+
 def terms(text: str) -> frozenset[str]:
     """Returns the content words of a text, stemmed; identifiers are cut into their words."""
-    return all_terms(text[:MAX_READ_CHARS])
+    return frozenset(word for word in content(text[:MAX_READ_CHARS]) if len(word) > 1)
 
 
-def all_terms(text: str) -> frozenset[str]:
-    """Returns the content words of a whole text, however long it is: what a claim is held against."""
+def content(text: str) -> list[str]:
+    """Returns the content words of a whole text in order, however long it is, with every digit that stands alone."""
     words = (word.lower() for word in _WORD.findall(split_camel(text)))
-    return frozenset(stem(w) for w in words if len(w) > 1 and w not in STOP_WORDS)
+    return [stem(w) for w in words if (len(w) > 1 or w.isdigit()) and w not in STOP_WORDS]
+
+
+def is_number(word: str) -> bool:
+    """Whether a content word is a number, in digits or as a word."""
+    return word.isdigit() or word in _NUMBER_STEMS
 
 
 def stands_in(claim: str, text: str) -> bool:

@@ -69,6 +69,51 @@ def test_what_a_long_event_says_at_its_end_is_in_its_evidence():
     assert ruling.rule == "p1-stated"
 
 
+AMISS = {
+    "in another event": (("user", "The gateway listens on port 8443."), ("user", "Ticket 9999.")),
+    "far away in the same event": (
+        ("user", "The gateway listens on port 8443. " + "label " * 150 + "Ticket 9999."),
+    ),
+    "beside too few of its words": (
+        ("user", "The gateway listens on a port."),
+        ("user", "Port 9999 is for a mail server."),
+    ),
+}
+
+
+@pytest.mark.parametrize("lines", AMISS.values(), ids=AMISS)
+def test_a_number_that_stands_apart_from_what_is_said_of_it_is_not_its_evidence(lines):
+    cited = tuple(f"d01-e0{number}" for number, _ in enumerate(lines, 1))
+    draft = Draft("fact", "The gateway listens on port 9999.", cited)
+    assert offered(draft, *lines).rule == "r2-not-in-evidence"
+
+
+@pytest.mark.parametrize("said", ["5 backups", "50s of backups", "five backups"])
+def test_a_number_is_one_in_every_form(said):
+    draft = Draft("fact", f"The archive keeps {said}.", ("d01-e01",))
+    ruling = offered(draft, ("user", "The archive of the mail keeps 7 backups."))
+    assert ruling.rule == "r2-not-in-evidence"
+
+
+@pytest.mark.parametrize("said", ["30 s", "30s"])
+def test_a_number_and_its_unit_are_the_same_with_and_without_a_space(said):
+    draft = Draft("fact", f"The mail waits {said} at most.", ("d01-e01",))
+    ruling = offered(draft, ("user", "Mail: at most 30 s, then 30s more, it waits."))
+    assert ruling.rule == "p1-stated"
+
+
+def test_sentences_of_a_claim_may_each_stand_in_an_event_of_their_own():
+    draft = Draft("fact", "Port of the gateway: 8443. Mail waits for 30 days.", ("d01-e01", "d01-e02"))  # fmt: skip
+    lines = ("user", "The gateway port is 8443."), ("user", "The mail waits 30 whole days.")
+    assert offered(draft, *lines).rule == "p1-stated"
+
+
+def test_a_claim_of_which_the_places_say_less_than_half_is_not_in_its_evidence():
+    draft = Draft("fact", "The gateway listens. Lions hunt zebras at dusk near rivers.", ("d01-e01",))  # fmt: skip
+    ruling = offered(draft, ("user", "The gateway listens on port 8443."))
+    assert ruling.rule == "r2-not-in-evidence"
+
+
 def test_what_capture_cut_off_is_not_in_the_evidence():
     draft = Draft("fact", "The port is 8443.", ("d01-e01",))
     ruling = offered(draft, ("user", "label " * 11_000 + "The port is 8443."))

@@ -1,0 +1,72 @@
+"""Holds a claim against the events that it cites. Pure; work grows with the events' characters times the sentences.
+
+What a claim says together must stand together: a sentence is looked for in one place of one event, since the words
+of many events, or of a long one, hold nearly every number.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from typing import Final
+
+from orchestrator.memory.reference.text import content, is_number, sentences, stands_in
+
+PLACE_WORDS: Final = 100
+"""How many content words in a row are one place: a paragraph, or a message of ordinary length."""
+_SUPPORTED: Final = 0.5
+_BEFORE_UNIT: Final = re.compile(r"(?<![^\W_])(\d+)(?=[^\W\d_])")
+
+
+def unsaid_in(claim: str, events: tuple[str, ...]) -> frozenset[str] | None:
+    """Returns the words of a claim that its evidence lacks; None if the evidence supports it.
+
+    It does if an event says the claim word for word, or if the claim's sentences, each in the place that says most
+    of it, share half of their words with these places. A place that says a sentence with numbers holds every one
+    of them beside half of its other words.
+
+    Args:
+        claim: what was proposed.
+        events: the whole captured text of each cited event; a long one takes nothing away from what it says.
+    """
+    if any(stands_in(claim, text) for text in events):
+        return None
+    told = [_words(text) for text in events]
+    wanted, found = 0, 0
+    missing: set[str] = set()
+    apart = False
+    for sentence in sentences(claim):
+        words = frozenset(_words(sentence))
+        numbers = frozenset(filter(is_number, words))
+        held = max(
+            (place for words_told in told for place in _places(words, words_told)),
+            key=lambda place: (numbers <= place, len(place)),
+            default=frozenset[str](),
+        )
+        beside = len(held - numbers) >= _SUPPORTED * len(words - numbers)
+        apart |= bool(numbers) and not (numbers <= held and beside)
+        wanted, found = wanted + len(words), found + len(held)
+        missing |= words - held
+    return frozenset(missing) if apart or found < _SUPPORTED * wanted else None
+
+
+def _words(text: str) -> list[str]:
+    """Returns the content words of a text in order, a number apart from its unit: `30s` says 30."""
+    return content(_BEFORE_UNIT.sub(r"\1 ", text))
+
+
+def _places(words: frozenset[str], told: list[str]) -> Iterator[frozenset[str]]:
+    """Yields which of these words each place of an event holds, for places that end with one of them."""
+    at = [(number, word) for number, word in enumerate(told) if word in words]
+    held: Counter[str] = Counter()
+    first = 0
+    for number, word in at:
+        held[word] += 1
+        while number - at[first][0] >= PLACE_WORDS:
+            gone = at[first][1]
+            held[gone] -= 1
+            if not held[gone]:
+                del held[gone]
+            first += 1
+        yield frozenset(held)
