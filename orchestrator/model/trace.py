@@ -66,7 +66,10 @@ class DropSeen(Closed):
 
 
 class StaleSeen(Closed):
-    """A superseded value that is the counterpart of a fact. `linked`: the store knows that the two conflict."""
+    """A superseded value that is the counterpart of a fact. `linked`: the store knows that the two conflict.
+
+    `included`: of the active ones those that the agent was given, none where what it was given does not hold the value.
+    """
 
     stale_id: Slug
     active: tuple[Slug, ...]
@@ -91,7 +94,8 @@ class FactTrace(Closed):
     """One fact on its way. Lists hold the ids of what carries it at each stage, in the stage's own order.
 
     `captured` are supporting events that were captured, `survived` says whether they still hold the fact together.
-    `unsupported` are active memories in the fact's place that rest on no event that says so.
+    `unsupported` are active memories in the fact's place that rest on no event that says so. `included` are of the
+    ranked those that the agent was given; none where they hold the fact only together with one that was left out.
     """
 
     fact_id: Slug

@@ -144,7 +144,8 @@ class _Follow:
         """Follows one fact."""
         candidates = self._in_candidates(fact)
         memories = self._in_store(fact)
-        ranked = [item.carrier_id for item in holders(fact, self.given.ranked)]
+        ranked = holders(fact, self.given.ranked)
+        ids = {item.carrier_id for item in ranked}
         return FactTrace(
             fact_id=fact.id,
             supporting=fact.supporting_event_ids,
@@ -154,11 +155,16 @@ class _Follow:
             memories=memories,
             unsupported=self._unsupported(fact, candidates, memories),
             stale=tuple(self._stale(s, memories) for s in self._against[fact.id]),
-            ranked=tuple(ranked),
-            included=tuple(item for item in ranked if item in self.given.included),
-            dropped=tuple(drop for drop in self.given.dropped if drop.item_id in ranked),
+            ranked=tuple(item.carrier_id for item in ranked),
+            included=self._included(fact, {item.carrier_id: item.text for item in ranked}),
+            dropped=tuple(drop for drop in self.given.dropped if drop.item_id in ids),
             delivered=holds(fact, self.given.text),
         )
+
+    def _included(self, fact: GoldFact | StaleFact, carriers: Mapping[str, str]) -> tuple[str, ...]:
+        """Returns those carriers of a fact that were included; none where they hold it only with what was not."""
+        found = tuple(name for name in carriers if name in self.given.included)
+        return found if holds(fact, "\n".join(carriers[name] for name in found)) else ()
 
     def followed(self, stale: StaleFact) -> bool:
         """Whether the added lines hold a superseded value that memory had brought up."""
@@ -167,13 +173,16 @@ class _Follow:
         )
 
     def _in_candidates(self, fact: GoldFact) -> tuple[CandidateSeen, ...]:
-        found = {
-            item.carrier_id
-            for item in holders(
-                fact,
-                [Item(c.candidate_id, c.text, c.evidence_event_ids) for c in self._candidates],
-            )
+        """Returns the candidates that hold a fact; of those that do so only together, what was not taken for it."""
+        items = [Item(c.candidate_id, c.text, c.evidence_event_ids) for c in self._candidates]
+        found = {item.carrier_id for item in holders(fact, items)}
+        taken = found & {
+            c.candidate_id
+            for c in self._candidates
+            if c.decision == "promote" and c.scope == self._seen.scope
         }
+        if not holds(fact, "\n".join(i.text for i in items if i.carrier_id in taken)):
+            found -= taken
         return tuple(
             CandidateSeen(
                 candidate_id=candidate.candidate_id,
@@ -187,10 +196,15 @@ class _Follow:
         )
 
     def _in_store(self, fact: GoldFact | StaleFact) -> tuple[MemorySeen, ...]:
-        """Returns the memories that hold a fact: active ones of the own scope if they do, else any."""
+        """Returns the memories that hold a fact: active ones of the own scope if they do.
+
+        Else any, and of those that do so together the ones that are not active there.
+        """
         memories = list(self._memories.values())
         mine = [m for m in memories if m.status == "active" and m.scope == self._seen.scope]
-        found = _holding(fact, mine) or _holding(fact, memories)
+        found = _holding(fact, mine) or (
+            _holding(fact, memories) - {memory.memory_id for memory in mine}
+        )
         return tuple(
             MemorySeen(
                 memory_id=m.memory_id, status=m.status, own_scope=m.scope == self._seen.scope
@@ -225,15 +239,18 @@ class _Follow:
         )
 
     def _stale(self, stale: StaleFact, memories: tuple[MemorySeen, ...]) -> StaleSeen:
-        active = [
-            m.memory_id for m in self._in_store(stale) if m.status == "active" and m.own_scope
-        ]
+        carriers = {
+            m.memory_id: self._memories[m.memory_id].text
+            for m in self._in_store(stale)
+            if m.status == "active" and m.own_scope
+        }
+        injected = self._included(stale, carriers)
         # What says the old value in one breath with the new one, or with another fact, is not stale as a whole.
         holding = {m.memory_id for m in memories}
         gold = self._seen.key.card.gold_facts
         active = [
             memory_id
-            for memory_id in active
+            for memory_id in carriers
             if memory_id not in holding
             and not any(holds(fact, self._memories[memory_id].text) for fact in gold)
         ]
@@ -241,7 +258,7 @@ class _Follow:
         return StaleSeen(
             stale_id=stale.id,
             active=tuple(active),
-            included=tuple(memory_id for memory_id in active if memory_id in self.given.included),
+            included=tuple(memory_id for memory_id in active if memory_id in injected),
             linked=any(
                 (old, new) in pairs or (new, old) in pairs for old in active for new in holding
             ),
