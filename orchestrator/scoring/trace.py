@@ -290,6 +290,12 @@ def _cited(output: bytes, given: Given) -> tuple[str, ...]:
 
 def _forms(line: str) -> tuple[str, ...]:
     """Returns a line as an output may echo it: as it is, in the text of JSON, or of JSON in JSON."""
-    once = [json.dumps(line, ensure_ascii=ascii_)[1:-1] for ascii_ in (True, False)]
-    twice = [json.dumps(form, ensure_ascii=False)[1:-1] for form in once]
+    once = _in_json(line)
+    twice = (form for inner in once for form in _in_json(inner))
     return (*twice, *once, line)
+
+
+def _in_json(text: str) -> tuple[str, str]:
+    """Returns a text as the two forms of a JSON string hold it: other characters escaped, or as they are."""
+    escaped, plain = (json.dumps(text, ensure_ascii=ascii_)[1:-1] for ascii_ in (True, False))
+    return escaped, plain

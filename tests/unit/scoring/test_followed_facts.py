@@ -1,7 +1,8 @@
-"""Promise: a fact was given to an agent only where all that holds it was."""
+"""Promise: a fact was given to an agent only where all that holds it was, and an echo is no citation of the agent's."""
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -63,6 +64,7 @@ CAPTURED = CaptureReports(
         ),
     )
 )
+NOTE = '- [mem:m7] call it "Café"'
 
 
 def proposed(memories: tuple[StoredMemory, ...], last: Any) -> ExtractionReport:
@@ -98,7 +100,7 @@ def followed(key):
     )
     card = key.card.model_copy(update={"gold_facts": (fact,), "stale_facts": (stale,)})
 
-    def follow(*calls: ServedCall, notes: dict[str, str] = HALVES, **second: Any) -> MemoryTrace:  # fmt: skip
+    def follow(*calls: ServedCall, notes: dict[str, str] = HALVES, output: bytes = b"", **second: Any) -> MemoryTrace:  # fmt: skip
         decision = second.pop("decision", "promote")
         memories = tuple(
             StoredMemory(
@@ -119,7 +121,7 @@ def followed(key):
             key=key.model_copy(update={"card": card}),
             injection=make_injection(""),
             diff=b"",
-            output=b"",
+            output=output,
             scope=PROJECT,
             k=12,
             asked=Asked(log, frozenset(call.seq for call in calls)),
@@ -192,3 +194,17 @@ def test_an_old_value_half_of_which_was_left_out_was_not_given(followed, include
     trace = followed(answer(0, *included, left_out=left_out, notes=notes), notes=notes)
     (stale,) = trace.facts[0].stale
     assert (stale.active, stale.included) == (("m1", "m2"), told)
+
+
+@pytest.mark.parametrize("inner", [True, False], ids=["inner escaped", "inner as it is"])
+@pytest.mark.parametrize("outer", [True, False], ids=["outer escaped", "outer as it is"])
+def test_an_answer_that_is_echoed_in_json_in_json_is_no_citation(followed, inner, outer):
+    call = answer(0, "m7", notes={"m7": NOTE.removeprefix("- [mem:m7] ")})
+    echo = json.dumps({"x": json.dumps({"t": NOTE}, ensure_ascii=inner)}, ensure_ascii=outer)
+    assert followed(call, output=echo.encode()).cited == ()
+
+
+def test_what_the_agent_says_beside_the_echo_is(followed):
+    call = answer(0, "m7", notes={"m7": NOTE.removeprefix("- [mem:m7] ")})
+    output = json.dumps({"t": NOTE}) + " as [mem:m7] says"
+    assert followed(call, output=output.encode()).cited == ("m7",)
