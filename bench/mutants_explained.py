@@ -191,7 +191,7 @@ EXPLAINED: tuple[Explanation, ...] = (
     Explanation(
         "trusted.py",
         "_opened",
-        'root = os.open("/", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)',
+        'root = os.open("/", os.O_PATH | os.O_DIRECTORY)',
         "os.O_PATH | os.O_DIRECTORY",
         "os.O_PATH & os.O_DIRECTORY",
         "a descriptor of / that could also be read leads below it in the same way",
@@ -238,6 +238,55 @@ EXPLAINED: tuple[Explanation, ...] = (
     ),
     Explanation(
         "trusted.py", "_opened", "if descriptor >= 0:", "descriptor >= 0", "descriptor > 0", STDIN
+    ),
+    Explanation(
+        "trusted.py",
+        "_opened",
+        'root, str(path.parent).lstrip("/") or ".", os.O_PATH | os.O_DIRECTORY, plain',
+        "os.O_PATH | os.O_DIRECTORY",
+        "os.O_PATH & os.O_DIRECTORY",
+        "a folder that could also be read leads to its files in the same way",
+    ),
+    Explanation(
+        "trusted.py",
+        "_opened",
+        '}.get(error.errno or 0, "file-not-opened")',
+        "0",
+        "1",
+        "neither number has a code of its own",
+    ),
+    Explanation("trusted.py", "openat2", "if handle < 0:", "handle < 0", "handle <= 0", STDIN),
+    Explanation(
+        "ask.py",
+        "ask_supervisor",
+        "if left_s <= 0:",
+        "0",
+        "1",
+        "how long one waits: a second less of many does",
+    ),
+    Explanation(
+        "repository.py",
+        "packed_refs",
+        "data = _small(path, MAX_PACKED_BYTES + 1)",
+        "1",
+        "2",
+        "any byte beyond the bound tells that the file is too large",
+    ),
+    Explanation(
+        "root/make.py",
+        "next_version",
+        "part.expires = _later(now_s, max(life_s, (until_s or 0) - now_s))",
+        "0",
+        "1",
+        "1 s after 1970 is as long ago as 0 s",
+    ),
+    Explanation(
+        "gate/official.py",
+        "_write",
+        'number=number, name=name, status="ok" if number < stopped else "not_run"',
+        "number < stopped",
+        "number <= stopped",
+        "the step at which it stopped is told apart before",
     ),
 )
 

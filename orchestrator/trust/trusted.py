@@ -95,7 +95,7 @@ def _version(found: os.stat_result) -> tuple[int, ...]:
 @contextmanager
 def _opened(path: Path) -> Iterator[int]:
     """Opens the folder without links, then the file below it without links and without a mount."""
-    root = os.open("/", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    root = os.open("/", os.O_PATH | os.O_DIRECTORY)
     folder = handle = -1
     plain = RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS
     try:

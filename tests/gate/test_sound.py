@@ -170,6 +170,11 @@ def test_a_slow_dispatch_does_not_set_the_time_back_that_a_faster_one_saw(world)
     assert (seen.timestamp_version, seen.high_water_s) == (2, later_s)
 
 
+def test_what_was_seen_of_the_root_is_the_supervisors_alone_to_read(world):
+    dispatch(world.asked())
+    assert (world.state / SEEN).stat().st_mode & 0o777 == 0o600
+
+
 def test_after_a_dispatch_nothing_older_than_its_root_comes_again(world):
     before = RootSeen.parse_canonical((world.state / SEEN).read_bytes(), where=SEEN)
     dispatch(world.asked())
