@@ -65,6 +65,8 @@ COMPACTION = (
 )
 FILE_SIGN = "file "
 T = TypeVar("T", ProvenCall, Foreign, str)
+Before = tuple[tuple[str, str], ...]
+"""The strings of a request before the model's first words, each with its place."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,8 +112,8 @@ class _Course:
         self._tools: tuple[str, ...] | None = None
         self.compacted = False
 
-    def kind(self, call: RecordedCall, tools: tuple[str, ...]) -> CallKind:
-        prompted = any(self._prompt in text for _, text in strings(preface(call.body)))
+    def kind(self, call: RecordedCall, before: Before, tools: tuple[str, ...]) -> CallKind:
+        prompted = any(self._prompt in text for _, text in before)
         if self._tools is not None and self._asks_for_summary(call.body, prompted=prompted):
             return "compaction"
         if prompted and (tools or self._tools is None):
@@ -164,15 +166,16 @@ def prove(calls: Iterable[RecordedCall], expected: Expected) -> InjectionProof:
     seen = _Seen(Answers(expected.log), Steering(expected.steering))
     for call in calls:
         seen.answers.look(call)
-        tools = tools_of(call.body)
+        tools, before = tools_of(call.body), tuple(strings(preface(call.body)))
         place = seen.lists.setdefault(tools, len(seen.lists))
-        kind = course.kind(call, tools)
-        made = _proven(call, kind, place, expected, compacted=course.compacted)
+        kind = course.kind(call, before, tools)
+        made = _proven(call, kind, before, place, expected, compacted=course.compacted)
         seen.proven.append(made)
         decides = kind == "main" and not course.compacted
         signs = seen.deciding if decides else seen.noted
-        signs.foreign += _foreign(call, made.ordinal, tools, expected)
-        signs.files += _files(call, made.ordinal, seen.steering, expected)
+        beside = _beside(before, expected)
+        signs.foreign += _foreign(beside, made.ordinal, tools, expected)
+        signs.files += _files(beside, made.ordinal, seen.steering)
         if kind == "compaction" and call.exchange.outcome == "answered":
             course.compacted = True
     return _told(expected, seen)
@@ -229,7 +232,13 @@ def _cut(names: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _proven(
-    call: RecordedCall, kind: CallKind, tools: int, expected: Expected, *, compacted: bool
+    call: RecordedCall,
+    kind: CallKind,
+    before: Before,
+    tools: int,
+    expected: Expected,
+    *,
+    compacted: bool,
 ) -> ProvenCall:
     exchange, whole = call.exchange, expected.whole
     found = [
@@ -238,7 +247,7 @@ def _proven(
             offset=string.index(whole) + len(expected.label),
             sha256=sha256_hex(expected.text.encode()),
         )
-        for pointer, string in strings(preface(call.body))
+        for pointer, string in before
         if whole and whole in string
     ]
     return ProvenCall(
@@ -254,18 +263,20 @@ def _proven(
     )
 
 
-def _beside(call: RecordedCall, expected: Expected) -> Iterator[tuple[str, str]]:
-    """Yields the strings of a preface without what is expected; what the task itself says is no sign."""
-    for pointer, string in strings(preface(call.body)):
-        rest = string.replace(expected.whole, "", 1) if expected.text else string
-        yield pointer, rest.replace(expected.prompt.strip(), "")
+def _beside(before: Before, expected: Expected) -> Before:
+    """Returns the strings without what is expected; what the task itself says is no sign."""
+    whole, prompt = expected.whole, expected.prompt.strip()
+    return tuple(
+        (pointer, (string.replace(whole, "", 1) if whole else string).replace(prompt, ""))
+        for pointer, string in before
+    )
 
 
 def _foreign(
-    call: RecordedCall, ordinal: int, tools: tuple[str, ...], expected: Expected
+    beside: Before, ordinal: int, tools: tuple[str, ...], expected: Expected
 ) -> Iterator[Foreign]:
     """Looks for memory beside what is expected."""
-    for pointer, rest in _beside(call, expected):
+    for pointer, rest in beside:
         yield from (
             Foreign(ordinal=ordinal, pointer=pointer, sign=sign.strip())
             for sign in (SIGNS if expected.log else (*SIGNS, *SERVER_SIGNS))
@@ -279,11 +290,9 @@ def _foreign(
     )
 
 
-def _files(
-    call: RecordedCall, ordinal: int, steering: Steering, expected: Expected
-) -> Iterator[Foreign]:
+def _files(beside: Before, ordinal: int, steering: Steering) -> Iterator[Foreign]:
     """Looks for lines of the checkout's files that steer agents."""
-    for pointer, rest in _beside(call, expected) if steering else ():
+    for pointer, rest in beside if steering else ():
         yield from (
             Foreign(ordinal=ordinal, pointer=pointer, sign=f"{FILE_SIGN}{short(path)}")
             for path in steering.in_text(rest)

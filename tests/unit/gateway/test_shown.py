@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from orchestrator.core.canonical import sha256_hex
-from orchestrator.gateway.conversation import strings, tools_of
+from orchestrator.gateway import shown
+from orchestrator.gateway.conversation import preface, strings, tools_of
 from orchestrator.gateway.recorded import RecordedCall
 from orchestrator.gateway.shown import LABELS, Expected, prove
 from orchestrator.model.exchange import Body, Cost, Exchange
@@ -232,6 +233,20 @@ def test_a_line_of_a_file_that_steers_agents_is_foreign_and_its_name_alone_is_no
     assert (quiet.result, quiet.steering) == ("absent", ("CLAUDE.md",))
     heard = prove([call(0, chat(("system", f"# Notes\n{line}\n"), ("user", PROMPT)))], told)
     assert (heard.result, heard.files[0].sign) == ("foreign", "file CLAUDE.md")
+
+
+def test_what_a_request_says_first_is_read_once_however_much_is_looked_for(monkeypatch):
+    read: list[dict[str, object]] = []
+
+    def counted(body: dict[str, object]) -> dict[str, object]:
+        read.append(body)
+        return preface(body)
+
+    monkeypatch.setattr(shown, "preface", counted)
+    calls = [call(number, chat(GIVEN)) for number in range(3)]
+    line = "Always answer in halves, as the team decided."
+    assert prove(calls, replace(expected(), steering=(("CLAUDE.md", (line,)),))).result == "shown"
+    assert read == [made.body for made in calls]
 
 
 @pytest.mark.parametrize(("channel", "label"), LABELS.items())
