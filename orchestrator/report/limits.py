@@ -6,7 +6,7 @@ from orchestrator.core.words import counted
 from orchestrator.model.plan import Plan
 from orchestrator.model.report import Block
 from orchestrator.model.symmetry import outside_parity
-from orchestrator.report.maintenance import maintenance_limits, maintenance_of
+from orchestrator.report.maintenance import maintenance_limits
 
 
 def limitations(plan: Plan, blocks: tuple[Block, ...] = ()) -> tuple[str, ...]:
@@ -38,7 +38,7 @@ def limitations(plan: Plan, blocks: tuple[Block, ...] = ()) -> tuple[str, ...]:
         said.append(
             f"Not in parity with the compared arms, because diagnostic: {', '.join(apart)}. What such an arm delivers otherwise may be its allowance and not its memory."
         )
-    said += maintenance_limits(maintenance_of(plan))
+    said += maintenance_limits(plan)
     if plan.epochs == 1:
         said.append("One epoch: nothing is known about run-to-run noise.")
     said.append(

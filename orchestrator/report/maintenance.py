@@ -9,17 +9,19 @@ from orchestrator.core.words import counted
 from orchestrator.model.condition import Condition
 from orchestrator.model.plan import Plan
 from orchestrator.model.report import MaintenanceRow, RunReport
-
-_NO_REVIEWS = "no log of the answers to what it held back"
+from orchestrator.model.review import ReviewPin
 
 
 def maintenance_of(plan: Plan) -> tuple[MaintenanceRow, ...]:
     """Returns a row for each primary arm with memory, in the order of the plan."""
     return tuple(
         _of_file(condition, plan) if _is_file(condition) else _of_reviews(condition, plan)
-        for condition in plan.conditions
-        if condition.role == "primary" and condition.budget is not None
+        for condition in _kept(plan)
     )
+
+
+def _kept(plan: Plan) -> tuple[Condition, ...]:
+    return tuple(c for c in plan.conditions if c.role == "primary" and c.budget is not None)
 
 
 def _is_file(condition: Condition) -> bool:
@@ -40,18 +42,26 @@ def _of_file(condition: Condition, plan: Plan) -> MaintenanceRow:
 
 def _of_reviews(condition: Condition, plan: Plan) -> MaintenanceRow:
     # Tasks with one history share a store, and may share the log of the one person who answered on it.
-    pins = list({p.log_sha256: p for p in plan.reviews if p.condition_id == condition.id}.values())
+    pins = list({pin.log_sha256: pin for pin in _reviews(condition, plan)}.values())
     spent, waiting = sum(p.seconds_spent for p in pins), sum(p.held - p.resolved for p in pins)
     whole = (
         f"{counted(len(pins), 'review log')}, {counted(sum(p.resolved for p in pins), 'answer')}"
     )
     if not pins:
-        return MaintenanceRow(condition_id=condition.id, seconds=None, why=_NO_REVIEWS)
+        return MaintenanceRow(
+            condition_id=condition.id,
+            seconds=None,
+            why="no log of the answers to what it held back",
+        )
     return MaintenanceRow(
         condition_id=condition.id,
         seconds=None if waiting else spent,
         why=f"{counted(waiting, 'held candidate')} still without an answer" if waiting else whole,
     )
+
+
+def _reviews(condition: Condition, plan: Plan) -> tuple[ReviewPin, ...]:
+    return tuple(pin for pin in plan.reviews if pin.condition_id == condition.id)
 
 
 def render_maintenance(report: RunReport) -> str:
@@ -72,9 +82,9 @@ def render_maintenance(report: RunReport) -> str:
     return "Maintenance by people, over all tasks:\n" + "\n".join(lines)
 
 
-def maintenance_limits(rows: tuple[MaintenanceRow, ...]) -> tuple[str, ...]:
+def maintenance_limits(plan: Plan) -> tuple[str, ...]:
     """Returns what a run cannot say of maintenance."""
-    without = [row.condition_id for row in rows if row.seconds is None and row.why == _NO_REVIEWS]
+    without = [c.id for c in _kept(plan) if not _is_file(c) and not _reviews(c, plan)]
     if not without:
         return ()
     return (

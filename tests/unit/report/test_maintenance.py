@@ -68,7 +68,7 @@ def test_with_both_logs_both_minutes_stand_and_nothing_is_insufficient(plan):
     assert "  curated_file_budgeted: 10.0 minutes (the curators' logs of 1 file)" in text
     assert "  reference_e2e: 1.5 minutes (1 review log, 2 answers)" in text
     assert "INSUFFICIENT" not in text
-    assert maintenance_limits(maintenance_of(both)) == ()
+    assert maintenance_limits(both) == ()
 
 
 def test_a_file_that_a_program_kept_has_no_minutes(plan):
@@ -92,7 +92,7 @@ def test_a_log_that_serves_two_tasks_counts_once(plan):
 
 def test_without_any_minutes_nothing_is_shown_and_the_limit_is_told(plan):
     assert shown(plan) == ""
-    (said,) = maintenance_limits(maintenance_of(plan))
+    (said,) = maintenance_limits(plan)
     assert "what reference_e2e held back" in said
     assert said.endswith("INSUFFICIENT.")
 
