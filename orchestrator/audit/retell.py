@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator
 
 from orchestrator.attest import layout
 from orchestrator.attest.program import program_sha256
 from orchestrator.audit.names import strange_names, told_names
 from orchestrator.audit.opening import Opened
 from orchestrator.audit.recheck import Found
+from orchestrator.audit.wording import figures, told_lines, untold, worded, wordless
 from orchestrator.core.canonical import sha256_hex
 from orchestrator.core.errors import IntegrityError, Negative
 from orchestrator.gateway.accounts import Accounts
@@ -24,7 +24,6 @@ from orchestrator.pipeline.dossier import Composition, Dossier
 from orchestrator.report.build import report_of
 from orchestrator.report.terminal import render_report
 
-_FIGURE = re.compile(r"(?<![\w.])\d+(?:[.,]\d+)*")
 _DIGEST = re.compile(rb"[0-9a-fA-F]{16,}")
 
 
@@ -67,38 +66,21 @@ def _check_told(opened: Opened, report: RunReport) -> None:
     hint = f"the report does not follow from the record; it was made by {_other_program(opened)}"
     data, bound = opened.files.read(layout.REPORT), report_bytes(len(report.trials))
     said = RunReport.parse(data, where=layout.REPORT, max_bytes=bound)
-    if _wordless(said) != _wordless(report):
+    if wordless(said) != wordless(report):
         raise _report_differs(layout.REPORT, "the figures that the record gives", hint)
     missing = [text for text in report.limitations if text not in said.limitations]
     if missing:
         raise _report_differs(layout.REPORT, f"the limitation {missing[0]!r}", hint)
     text = opened.files.read(layout.REPORT_TEXT).decode("utf-8", "replace")
     known = Counter(figures(render_report(report)))
-    for place, words, ours in _worded(said, report):
+    for place, words, ours in worded(said, report):
         if Counter(figures(words)) - (known if ours is None else Counter(figures(ours))):
             raise _report_differs(place, "no figure in words that the record does not give", hint)
-    if _lines(text) != _lines(render_report(said)):
-        raise _report_differs(layout.REPORT_TEXT, "the figures of report.json in its lines", hint)
-
-
-def _worded(said: RunReport, report: RunReport) -> Iterator[tuple[str, str, str | None]]:
-    """Yields where words stand, what they say, and what this program says there; None where it says nothing."""
-    for trial, ours in zip(said.trials, report.trials, strict=True):
-        yield f"why of {trial.trial}", trial.why, ours.why
-    for block, own in zip(said.inadmissible_blocks, report.inadmissible_blocks, strict=True):
-        for text, because in zip(block.because, own.because, strict=True):
-            yield f"reasons of {block.task_id}", text, because
-    for text in said.limitations:
-        yield "limitations", text, text if text in report.limitations else None
-
-
-def figures(text: str) -> tuple[str, ...]:
-    """Returns the numbers of a text, in order; digits within a word are none."""
-    return tuple(_FIGURE.findall(text))
-
-
-def _lines(text: str) -> Counter[tuple[str, ...]]:
-    return Counter(found for line in text.splitlines() if (found := figures(line)))
+    if told_lines(text, report) != told_lines(render_report(said), report):
+        expected = "the names and figures of report.json, line by line and under its headings"
+        raise _report_differs(layout.REPORT_TEXT, expected, hint)
+    if missing := untold(text, report):
+        raise _report_differs(layout.REPORT_TEXT, f"the limitation {missing[0]!r}", hint)
 
 
 def _report_differs(name: str, expected: str, hint: str) -> Negative:
@@ -114,17 +96,6 @@ def _other_program(opened: Opened) -> str | None:
     if opened.card.program_sha256 == program_sha256():
         return None
     return f"memtrial {opened.card.memtrial_version} with source {opened.card.program_sha256[:16]}"
-
-
-def _wordless(report: RunReport) -> RunReport:
-    """Returns a report without the sentences that a program chooses."""
-    trials = tuple(trial.model_copy(update={"why": ""}) for trial in report.trials)
-    blocks = tuple(
-        block.model_copy(update={"because": ("",) * len(block.because)})
-        for block in report.inadmissible_blocks
-    )
-    wordless = {"trials": trials, "inadmissible_blocks": blocks, "limitations": ()}
-    return report.model_copy(update=wordless)
 
 
 def _names_as(opened: Opened, name: str, data: bytes) -> bool:

@@ -12,8 +12,10 @@ from orchestrator.audit.verify import verify_bundle
 from orchestrator.audit.view import FolderView
 from orchestrator.cli.main import main
 from orchestrator.core.canonical import canonical_bytes
+from orchestrator.pipeline.options import PlanRequest
 from orchestrator.pipeline.seal import Signer
-from tests.recorded import seal
+from tests.evidence.conftest import sealed_run
+from tests.recorded import TINY, seal
 
 
 @pytest.fixture
@@ -106,8 +108,23 @@ def test_no_program_may_leave_out_a_limitation_or_word_a_figure_of_its_own(
         lambda text: text + "Of 977 trials all were resolved.\n",
         lambda text: "\n".join(line for line in text.splitlines() if "1/1" not in line),
         lambda _: "All is well.\n",
+        lambda text: text.replace("memory F2P", "P2P").replace("F2P     P2P", "F2P  memory F2P"),
+        lambda text: text.replace("  1/1", " -1/1", 1),
+        lambda text: text.replace("does not show:", "does not show: .95 of it"),
+        lambda text: text.replace("does not show:", "does not show: x5"),
+        lambda text: text.replace("does not show:", "does not show of follower:"),
     ],
-    ids=["another figure", "one more", "a row left out", "none"],
+    ids=[
+        "another figure",
+        "one more",
+        "a row left out",
+        "none",
+        "other headings",
+        "another sign",
+        "a fraction",
+        "a factor",
+        "an arm's name",
+    ],
 )
 def test_no_program_may_tell_other_figures_in_the_report_in_words(copy, tiny, monkeypatch, change):
     report = by_another_program(copy, tiny, monkeypatch, change_text=change)
@@ -123,6 +140,79 @@ def test_words_of_another_program_are_told_with_what_was_rebuilt_beside_them(
     assert (report.status, report.count) == ("partly", 1)
     assert "every figure in report.txt follows" in report.detail
     assert "report.json" not in report.detail
+
+
+@pytest.fixture(scope="module")
+def two_arms(tmp_path_factory):
+    """Two trials that only their arms tell apart."""
+    request = PlanRequest(
+        agents=("follower",), tasks=TINY.tasks, conditions=("no_memory", "curated_file_budgeted")
+    )
+    return sealed_run(tmp_path_factory.mktemp("two-arms"), request)
+
+
+def test_no_program_may_give_each_arm_the_figures_of_the_other(two_arms, tmp_path, monkeypatch):
+    folder = tmp_path / two_arms.folder.name
+    shutil.copytree(two_arms.folder, folder)
+
+    def swapped(text: str) -> str:
+        names = "no_memory            ", "curated_file_budgeted"
+        head, first, second = text.partition(names[0])
+        return head + names[1] + second.replace(names[1], names[0], 1) if first else text
+
+    report = by_another_program(folder, two_arms, monkeypatch, change_text=swapped)
+    assert (report.status, report.reference) == ("failed", "report-differs")
+
+
+def test_no_program_may_leave_a_limitation_out_of_the_report_in_words(copy, tiny, monkeypatch):
+    def silent_text(text: str) -> str:
+        return "\n".join(line for line in text.splitlines() if "  - Scripted" not in line)
+
+    report = by_another_program(copy, tiny, monkeypatch, change_text=silent_text)
+    assert (report.status, report.reference) == ("failed", "report-differs")
+
+
+def test_a_program_may_wrap_its_text(copy, tiny, monkeypatch):
+    def wrapped(text: str) -> str:
+        return text.replace("Scripted agents know", "Scripted agents\n    know")
+
+    report = by_another_program(copy, tiny, monkeypatch, change_text=wrapped)
+    assert (report.status, report.count) == ("partly", 1)
+
+
+def test_a_program_may_word_why_a_trial_is_charged_and_what_maintenance_lacks(
+    idle, tmp_path, monkeypatch
+):
+    folder = tmp_path / idle.folder.name
+    shutil.copytree(idle.folder, folder)
+
+    def otherwise(report) -> None:
+        charged = [row for row in report["trials"] if row["charge"]]
+        for row in charged:
+            row["charge"]["evidence"] = ["it was not used"]
+        for row in report["maintenance"]:
+            row["why"] = "nobody wrote it down"
+        assert charged
+        assert report["maintenance"]
+
+    report = by_another_program(folder, idle, monkeypatch, otherwise)
+    assert report.status == "partly", report
+
+
+@pytest.mark.parametrize("place", ["charge", "maintenance"])
+def test_no_program_may_word_a_figure_of_its_own_there(idle, tmp_path, monkeypatch, place):
+    folder = tmp_path / idle.folder.name
+    shutil.copytree(idle.folder, folder)
+
+    def boasting_there(report) -> None:
+        if place == "charge":
+            row = next(row for row in report["trials"] if row["charge"])
+            row["charge"]["evidence"] = ["977 of 977 were not used"]
+        else:
+            report["maintenance"][0]["why"] = "977 files"
+
+    report = by_another_program(folder, idle, monkeypatch, boasting_there)
+    assert (report.status, report.reference) == ("failed", "report-differs")
 
 
 def test_a_guide_of_another_program_names_no_other_key(copy, tiny, monkeypatch):
