@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import pairwise
 
+from orchestrator.audit.rules import clock_back
 from orchestrator.ledger.history import TrialRecord
 from orchestrator.model.outcome import Outcome
 from orchestrator.pipeline.dossier import Dossier
@@ -32,7 +32,7 @@ def anomalies(dossier: Dossier) -> Iterator[tuple[str, str, str]]:
     yield from rows
     if dossier.run.resumed:
         yield "resumed", dossier.run_id, f"taken up again {dossier.run.resumed} times"
-    back = sum(later.at < entry.at for entry, later in pairwise(dossier.content.entries))
+    back = clock_back(dossier.content.entries)
     if back:
         yield "clock", dossier.run_id, f"went back {back} times"
 

@@ -6,12 +6,14 @@ Looks at entries and plan alone; whether an end follows from an attempt's docume
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from orchestrator.core.errors import IntegrityError
 from orchestrator.core.words import counted
 from orchestrator.ledger.history import AttemptRecord, TrialRecord
+from orchestrator.model.chronology import sortable
 from orchestrator.model.gateway import LivePin
 from orchestrator.model.lifecycle import follows
 from orchestrator.model.outcome import RETRIED, Outcome
@@ -73,19 +75,23 @@ class Order:
         return "; ".join(said)
 
 
-def check_order(entries: Iterable[LedgerEntry], plan: Plan) -> Order:
+def clock_back(entries: Sequence[LedgerEntry]) -> int:
+    """Returns how often a line says an earlier time than the one before it, in whatever form either says it."""
+    times = (sortable(entry.at) for entry in entries)
+    return sum(later < at for at, later in pairwise(times))
+
+
+def check_order(entries: Sequence[LedgerEntry], plan: Plan) -> Order:
     """Replays the entries against the rules.
 
     Raises:
         IntegrityError: an entry stands where the pipeline cannot have written it.
     """
     state = _State(plan)
-    last, back = "", 0
     for entry in entries:
         state.take(entry)
-        back += entry.at < last
-        last = entry.at
-    return Order(back, state.ended, tuple(sorted(state.unscored.items())), state.after_act)
+    unscored = tuple(sorted(state.unscored.items()))
+    return Order(clock_back(entries), state.ended, unscored, state.after_act)
 
 
 class _State:

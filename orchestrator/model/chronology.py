@@ -11,6 +11,7 @@ Named = tuple[str, str]
 """What happened, by its name for people, and when (RFC 3339, UTC)."""
 
 _WHOLE_SECONDS: Final = len("2026-01-05T09:00:00Z")
+_MICROSECONDS: Final = "2026-01-05T09:00:00.000000Z"
 
 
 def check_unique(ids: Iterable[str], what: str) -> None:
@@ -73,6 +74,11 @@ def in_form_of(at: str, like: str) -> str:
     digits = _digits(like)
     whole, _, fraction = at.removesuffix("Z").partition(".")
     return f"{whole}.{fraction[:digits].ljust(digits, '0')}Z" if digits else f"{whole}Z"
+
+
+def sortable(at: str) -> str:
+    """Returns a time to the microsecond: such times sort as text, whatever form they had."""
+    return in_form_of(at, _MICROSECONDS)
 
 
 def _digits(at: str) -> int:
