@@ -27,7 +27,7 @@ def check_asked(seen: Attempted) -> None:
     Raises:
         MemtrialError: an answer says what its notes do not, or a note is none that could be given.
     """
-    log = seen.tool_log() if seen.has(Stage.ACT) else None
+    log = seen.tool_log()
     if log is None:
         return
     seen.require("tool server", (SERVER, seen.condition.adapter), (log.server, log.adapter))
@@ -39,7 +39,7 @@ def check_asked(seen: Attempted) -> None:
     for call in log.calls:
         _check_call(seen, call, notes, ranked)
         if call.tool == "memory_search":
-            ranked |= set(_ranked(call))
+            ranked |= set(call.ranked_ids)
 
 
 def _notes(seen: Attempted) -> Mapping[str, StoredMemory]:
@@ -62,7 +62,7 @@ def _check_call(
     seen: Attempted, call: ServedCall, notes: Mapping[str, StoredMemory], ranked: set[str]
 ) -> None:
     asked = _argument(seen, call)
-    given = _ranked(call)
+    given = list(call.ranked_ids)
     where = f"answer {call.seq}"
     seen.require(f"notes of {where}, each once", sorted(set(given)), sorted(given))
     if call.tool == "memory_get":
@@ -80,11 +80,6 @@ def _check_call(
     budget = seen.condition.budget
     if budget is not None and seen.counter.count(framed(text)) > budget.max_tokens:
         raise seen.differs(f"an {where} of at most {budget.max_tokens} tokens", "more")
-
-
-def _ranked(call: ServedCall) -> list[str]:
-    """Returns the notes that were ranked for a question: those in its answer, then those left out of it."""
-    return [*call.item_ids, *(dropped.item_id for dropped in call.left_out)]
 
 
 def _argument(seen: Attempted, call: ServedCall) -> str:

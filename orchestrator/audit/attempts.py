@@ -17,7 +17,7 @@ from orchestrator.model.plan import Plan, Trial
 from orchestrator.model.record import Stage
 from orchestrator.model.review import ReviewLog
 from orchestrator.model.task import Brief, History, Key, Rehearsal
-from orchestrator.model.toolcalls import TOOL_LOG, ToolLog
+from orchestrator.model.toolcalls import ToolLog, read_log
 from orchestrator.pipeline.dossier import Dossier, stage_document
 from orchestrator.pipeline.memory_audits import artifact_of
 from orchestrator.sandbox.leaks.scanner import Scanner
@@ -126,9 +126,9 @@ class Attempted:
 
     def tool_log(self) -> ToolLog | None:
         """Returns what the arm's tool server did; None for an arm without one."""
-        data = self.found(Stage.ACT, TOOL_LOG) if self.has(Stage.ACT) else None
-        where = f"tool log of {self.trial.key}"
-        return None if data is None else ToolLog.parse_canonical(data, where=where)
+        return read_log(
+            lambda name: self.found(Stage.ACT, name), where=f"tool log of {self.trial.key}"
+        )
 
     def require(self, what: str, expected: object, found: object) -> None:
         """Refuses the attempt unless two values are equal.

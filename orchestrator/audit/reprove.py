@@ -29,7 +29,7 @@ from orchestrator.model.plan import Trial
 from orchestrator.model.proof import PROOF, InjectionProof
 from orchestrator.model.record import Stage
 from orchestrator.model.task import Brief
-from orchestrator.model.toolcalls import TOOL_LOG, ToolLog
+from orchestrator.model.toolcalls import ToolLog, read_log
 from orchestrator.pipeline.breaches import require_model
 from orchestrator.pipeline.dossier import Dossier, stage_document
 from orchestrator.pipeline.memory_audits import artifact_of
@@ -136,8 +136,11 @@ def _both(
 
 
 def _tool_log(opened: Opened, attempt: AttemptRecord) -> ToolLog | None:
-    sha256 = artifact_of(attempt, Stage.ACT, TOOL_LOG)
-    return ToolLog.parse_canonical(opened.files.get(sha256), where=TOOL_LOG) if sha256 else None
+    def found(name: str) -> bytes | None:
+        sha256 = artifact_of(attempt, Stage.ACT, name)
+        return opened.files.get(sha256) if sha256 else None
+
+    return read_log(found)
 
 
 def _stated(opened: Opened, trial: Trial, attempt: AttemptRecord) -> str | None:

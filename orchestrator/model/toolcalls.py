@@ -6,6 +6,7 @@ Reads and writes nothing.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Literal
 
 from pydantic import Field
@@ -44,6 +45,11 @@ class ServedCall(Closed):
     left_out: tuple[DroppedItem, ...] = ()
     text: str
 
+    @property
+    def ranked_ids(self) -> tuple[str, ...]:
+        """The memories that were ranked for it: those in the answer, then those left out of it."""
+        return (*self.item_ids, *(item.item_id for item in self.left_out))
+
 
 class ToolLog(Document):
     """The account of a server. `connected` counts handshakes, `listed` answers to a question for its tools.
@@ -68,6 +74,20 @@ class ToolLog(Document):
     def shown_ids(self) -> frozenset[str]:
         """The memories that stood in any answer."""
         return frozenset(item for call in self.calls for item in call.item_ids)
+
+
+def read_log(found: Callable[[str], bytes | None], *, where: str = TOOL_LOG) -> ToolLog | None:
+    """Returns what the tools of an attempt's arm did; None for an arm without any, or before its agent acted.
+
+    Args:
+        found: gives an artifact of stage `act` by its name.
+        where: what the log is called where it is refused.
+
+    Raises:
+        DocumentError: the artifact is no log.
+    """
+    data = found(TOOL_LOG)
+    return None if data is None else ToolLog.parse_canonical(data, where=where)
 
 
 def given_ids(injection: Injection, log: ToolLog | None) -> frozenset[str]:

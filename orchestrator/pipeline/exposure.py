@@ -22,7 +22,7 @@ from orchestrator.memory.compile import shown_text
 from orchestrator.model.exchange import Exchange
 from orchestrator.model.memory import Injection
 from orchestrator.model.record import Stage
-from orchestrator.model.toolcalls import TOOL_LOG, ToolLog, given_ids
+from orchestrator.model.toolcalls import ToolLog, given_ids, read_log
 from orchestrator.model.transcript import Transcript
 from orchestrator.pipeline.bench import Bench
 from orchestrator.pipeline.journal import Journal
@@ -66,8 +66,7 @@ def keep_transcript(bench: Bench, journal: Journal, outcome: ActOutcome) -> None
 
 def tool_log_of(journal: Journal) -> ToolLog | None:
     """Returns what the arm's tool server did, if the arm has one; the agent has acted."""
-    data = journal.found(Stage.ACT, TOOL_LOG)
-    return None if data is None else ToolLog.parse_canonical(data, where=TOOL_LOG)
+    return read_log(lambda name: journal.found(Stage.ACT, name))
 
 
 def keep_metrics(bench: Bench, journal: Journal, injection: Injection, diff: bytes) -> None:

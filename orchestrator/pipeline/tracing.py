@@ -24,7 +24,7 @@ from orchestrator.model.memory import Injection, Remembered
 from orchestrator.model.proof import PROOF, InjectionProof
 from orchestrator.model.record import Stage
 from orchestrator.model.task import History, Key
-from orchestrator.model.toolcalls import TOOL_LOG, ToolLog
+from orchestrator.model.toolcalls import read_log
 from orchestrator.model.trace import TRACE, MemoryTrace
 from orchestrator.pipeline.journal import Journal
 from orchestrator.scoring.given import Asked
@@ -50,12 +50,12 @@ def asked_of(read: Read) -> Asked | None:
     Args:
         read: gives an artifact of stage `act` by name.
     """
-    log, proof = read(TOOL_LOG), read(PROOF)
+    log, proof = read_log(read), read(PROOF)
     if log is None or proof is None:
         return None
     seen = InjectionProof.parse_canonical(proof, where=PROOF).answers
     heard = frozenset(answer.seq for answer in seen if answer.ordinal is not None)
-    return Asked(ToolLog.parse_canonical(log, where=TOOL_LOG), heard)
+    return Asked(log, heard)
 
 
 def keep_trace(

@@ -59,7 +59,7 @@ def given_by_tools(asked: Asked, memories: Mapping[str, StoredMemory]) -> Given:
     calls = asked.log.calls
     included = asked.log.shown_ids
     drops = {item.item_id: item.reason for call in calls for item in call.left_out}
-    ranked = dict.fromkeys(name for call in calls for name in _ranked(call))
+    ranked = dict.fromkeys(name for call in calls for name in call.ranked_ids)
     return Given(
         ranked=tuple(
             Item(name, memory.text, memory.evidence_event_ids)
@@ -91,10 +91,6 @@ def items_of(
         )
         for item in ranked
     )
-
-
-def _ranked(call: ServedCall) -> tuple[str, ...]:
-    return (*call.item_ids, *(item.item_id for item in call.left_out))
 
 
 def _lines(calls: Iterable[ServedCall]) -> list[str]:
