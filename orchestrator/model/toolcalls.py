@@ -54,7 +54,8 @@ class ServedCall(Closed):
 class ToolLog(Document):
     """The account of a server. `connected` counts handshakes, `listed` answers to a question for its tools.
 
-    `refused` counts lines that were no request of the protocol, and calls that no tool takes. `bound_met` names
+    `refused` counts lines that were no request of the protocol, and calls that no tool takes; a sound call that a
+    broken memory system or a bound left unanswered is told by `failure` and `bound_met`. `bound_met` names
     the bound that a question went beyond: from then on none was answered. `failure` says how the memory system
     broke its contract while it served, `door` the first fault of the way to it, which is the harness's own.
     """

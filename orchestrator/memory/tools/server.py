@@ -18,6 +18,7 @@ from orchestrator.memory.tools.session import (
     Method,
     Refused,
     Session,
+    Unanswered,
 )
 from orchestrator.memory.tools.store import ServedStore
 from orchestrator.model.lifecycle import CompiledContext
@@ -137,7 +138,7 @@ class MemoryServer:
         search = tool["name"] == "memory_search"
         context = self._store.search(value) if search else self._store.get(value)
         if context is None:
-            raise Refused(INTERNAL_ERROR, "the memory system does not answer any more")
+            raise Unanswered(INTERNAL_ERROR, "the memory system does not answer any more")
         call = ServedCall(
             seq=len(self._calls),
             tool=str(tool["name"]),
@@ -153,7 +154,7 @@ class MemoryServer:
 
     def _require_room(self) -> None:
         if self._bound_met is not None:
-            raise Refused(
+            raise Unanswered(
                 INVALID_PARAMS,
                 f"expected at most {MAX_CALLS} questions with {MAX_CALLS_BYTES} bytes of questions and answers, found more",
             )

@@ -36,6 +36,10 @@ class Refused(Exception):
         self.code = code
 
 
+class Unanswered(Refused):
+    """A sound call that gets no answer, because of the memory system or of a bound; nobody who asked is at fault."""
+
+
 class Session:
     """What one client asks over one connection."""
 
@@ -44,7 +48,8 @@ class Session:
 
         Args:
             methods: each takes the parameters and returns the result, or raises `Refused`.
-            note_refusal: is told of every refusal but that of a method that is not there.
+            note_refusal: is told of what is no request of the protocol, and of a call that no tool takes; neither of
+                a method that is not there nor of a sound call that goes unanswered.
         """
         self._methods = methods
         self._note_refusal = note_refusal
@@ -61,7 +66,7 @@ class Session:
             answer: dict[str, object] = {"result": self._result(message)}
         except Refused as refused:
             # Agents try newer methods first: a method that is not there is no fault.
-            if refused.code != NO_METHOD:
+            if refused.code != NO_METHOD and not isinstance(refused, Unanswered):
                 self._note_refusal()
             answer = {"error": {"code": refused.code, "message": str(refused)}}
         return json.dumps({"jsonrpc": "2.0", _ID: number, **answer}).encode() + b"\n"

@@ -368,6 +368,22 @@ def test_questions_beyond_their_number_are_refused_and_the_bound_is_told(empty):
     assert (len(empty.log().calls), empty.log().bound_met) == (MAX_CALLS, "calls")
 
 
+@pytest.mark.parametrize("broken", BROKEN)
+def test_a_sound_call_that_a_broken_system_leaves_unanswered_is_no_refusal(broken):
+    server = served(BROKEN[broken]([note("m1", "active")]))
+    for _ in range(2):
+        asked(server, "tools/call", name="memory_search", arguments={"query": "x"})
+    assert (server.log().refused, server.log().calls) == (0, ())
+
+
+@pytest.mark.parametrize("bound", ["MAX_CALLS", "MAX_CALLS_BYTES"])
+def test_a_sound_call_that_a_bound_leaves_unanswered_is_no_refusal(empty, monkeypatch, bound):
+    monkeypatch.setattr(tools, bound, 0)
+    for _ in range(2):
+        asked(empty, "tools/call", name="memory_search", arguments={"query": "x"})
+    assert (empty.log().refused, empty.log().calls) == (0, ())
+
+
 def test_a_log_of_the_longest_questions_is_read_again_and_says_which_bound_was_met(empty):
     # A control character takes six bytes in a question's text and seven in the log that holds the text.
     arguments = {"query": "x" + "\x01" * (tools.MAX_TEXT_CHARS - 1)}
