@@ -188,7 +188,7 @@ def served_store(
         workdir = Path(name) / "work"
         _unpack(archive, Path(name) / "store.tar", workdir)
         try:
-            store.reopen(adapter, workdir, dump_sha256)
+            store.reopen(workdir, dump_sha256)
             yield MemoryServer(store, condition.adapter)
         finally:
             store.close()

@@ -29,7 +29,7 @@ from orchestrator.model.lifecycle import (
     Step,
     StoreDump,
 )
-from orchestrator.protocols import MemoryAdapter, ServingAdapter
+from orchestrator.protocols import ServingAdapter
 
 T = TypeVar("T")
 D = TypeVar("D", bound=Document)
@@ -40,7 +40,7 @@ class ServedStore:
 
     def __init__(
         self,
-        adapter: MemoryAdapter,
+        adapter: ServingAdapter,
         budget: MemoryBudget,
         counter: TokenCounter,
         k: int,
@@ -51,7 +51,7 @@ class ServedStore:
         """Takes an adapter; nothing is asked of it yet.
 
         Args:
-            adapter: searches and compiles.
+            adapter: opens its store again, searches and compiles.
             budget: what one answer may hold.
             counter: counts tokens.
             k: how many notes a search considers.
@@ -69,17 +69,16 @@ class ServedStore:
         self._ranked: dict[str, RankedItem] = {}
         self.failure: ContractFailure | None = None
 
-    def reopen(self, adapter: ServingAdapter, workdir: Path, dump_sha256: str | None) -> None:
+    def reopen(self, workdir: Path, dump_sha256: str | None) -> None:
         """Opens the work folder for reading and looks whether it is the store that was frozen.
 
         Args:
-            adapter: the same as the store's own, as one that serves.
             workdir: as `freeze` left it.
             dump_sha256: of the dump at the freeze; None for a system without a store.
         """
 
         def opened() -> None:
-            self._watchdog.call(lambda: adapter.reopen(workdir), self._limits.step_s)
+            self._watchdog.call(lambda: self._adapter.reopen(workdir), self._limits.step_s)
             self._look()
             if dump_sha256 not in {None, self._dump.digest_sha256()}:
                 raise broken(

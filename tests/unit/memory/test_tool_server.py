@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from itertools import count
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -30,7 +31,7 @@ from orchestrator.model.toolcalls import MAX_CALLS, ToolLog
 from orchestrator.pipeline.memory import adapter_of, memory_assignment
 from orchestrator.pipeline.parity import query_of
 from orchestrator.pipeline.toolserver import SOCKET_NAME, served_store
-from orchestrator.protocols import MemoryAdapter
+from orchestrator.protocols import ServingAdapter
 from orchestrator.sandbox.harden import GATEWAY_FOLDER
 from orchestrator.sources.loader import load_conditions, load_task
 
@@ -57,7 +58,7 @@ def asked(
 
 
 def served(
-    adapter: MemoryAdapter, *, k: int = 5, limits: Limits | None = None
+    adapter: ServingAdapter, *, k: int = 5, limits: Limits | None = None
 ) -> tools.MemoryServer:
     return tools.MemoryServer(ServedStore(adapter, BUDGET, COUNTER, k, limits=limits), "empty")
 
@@ -226,6 +227,15 @@ class Crashing(Kept):
         raise ZeroDivisionError
 
 
+class Opened(Kept):
+    """Notes which folder it was opened on."""
+
+    folder: Path | None = None
+
+    def reopen(self, workdir: Path) -> None:
+        self.folder = workdir
+
+
 class Foreign(Kept):
     """Ranks a memory that its store does not hold."""
 
@@ -260,6 +270,12 @@ BROKEN = {kind.__name__: kind for kind in (Crashing, Foreign, Flattering)}
 @pytest.fixture
 def empty():
     return served(EmptyAdapter(COUNTER))
+
+
+def test_the_system_that_is_opened_again_is_the_one_that_answers(tmp_path):
+    adapter = Opened([])
+    ServedStore(adapter, BUDGET, COUNTER, 5).reopen(tmp_path, None)
+    assert adapter.folder == tmp_path
 
 
 def test_an_empty_store_has_the_same_tools_and_nothing_to_say(empty, reference):
