@@ -179,10 +179,11 @@ def _check_answers(
     if answers.extraction is not None:
         review = seen.tasks.review(condition.id, seen.trial.task_id)
         check_extraction(answers.extraction, events, review)
-    if answers.dump is not None and answers.extraction is not None:
+    described = answers.description
+    if described is not None and answers.dump is not None and answers.extraction is not None:
         dump = answers.dump
         snapshot = Snapshot(dump_sha256=dump.digest_sha256(), memories=len(dump.memories))
-        check_snapshot(snapshot, dump, answers.extraction, events)
+        check_snapshot(snapshot, described, dump, answers.extraction, events)
     if answers.ranked is not None and answers.description is not None and answers.dump is not None:
         check_ranked(answers.ranked, query, answers.description, answers.dump, events)
     if answers.context is not None and answers.ranked is not None and condition.budget is not None:

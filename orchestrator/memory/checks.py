@@ -34,7 +34,7 @@ def check_description(description: Description, condition: Condition, *, gold: b
     """The system is the one that the arm names, and says truly what it learns from.
 
     What says that it is no memory system is not measured as one, so only built-in systems may: a file that
-    people keep, text as such, and, in the arm that delivers nothing, none at all.
+    people keep or text as such, which need a budget, and one that learns from nothing.
     """
     if description.adapter != condition.adapter:
         raise broken(
@@ -42,7 +42,7 @@ def check_description(description: Description, condition: Condition, *, gold: b
         )
     allowed = ["raw"]
     if condition.adapter_kind == "builtin":
-        allowed.append("curated" if condition.budget else "none")
+        allowed += ["curated", "none"] if condition.budget else ["none"]
     if gold:
         allowed = ["gold"]
     if description.information not in allowed:
@@ -124,9 +124,21 @@ def _reviewed(use: ReviewUse | None) -> str:
 
 
 def check_snapshot(
-    snapshot: Snapshot, dump: StoreDump, extraction: ExtractionReport, events: frozenset[str]
+    snapshot: Snapshot,
+    description: Description,
+    dump: StoreDump,
+    extraction: ExtractionReport,
+    events: frozenset[str],
 ) -> None:
-    """The snapshot is that of the dump; memories cite events that there are; what was promoted is stored."""
+    """The snapshot is that of the dump; memories cite events that there are; what was promoted is stored.
+
+    What learns from nothing has stored nothing.
+    """
+    if dump.memories and not description.stores:
+        raise broken(
+            "information-as-declared",
+            f"freeze: expected no memory of a system with information none, found {len(dump.memories)}",
+        )
     if snapshot.dump_sha256 != dump.digest_sha256():
         raise broken(
             "true-hash",

@@ -152,7 +152,7 @@ class _Life:
         self._step(Step.INGEST, "captures", sessions_sha256(given.sessions), self._ingested)
         events = frozenset(event.event_id for report in self._captures for event in report.events)
         extraction = self._step(Step.SETTLE, "extraction", NOTHING, lambda: self._settled(events))
-        dump = self._freeze(extraction, events)
+        dump = self._freeze(description, extraction, events)
         ranked = self._step(
             Step.RETRIEVE,
             "ranked",
@@ -247,13 +247,15 @@ class _Life:
         check_extraction(report, events, self._a.review)
         return report
 
-    def _freeze(self, extraction: ExtractionReport, events: frozenset[str]) -> StoreDump:
+    def _freeze(
+        self, description: Description, extraction: ExtractionReport, events: frozenset[str]
+    ) -> StoreDump:
         dumps: list[StoreDump] = []
 
         def frozen() -> FrozenStore:
             snapshot = self._answer(Snapshot, self._adapter.freeze)
             dump = self._answer(StoreDump, self._adapter.dump)
-            check_snapshot(snapshot, dump, extraction, events)
+            check_snapshot(snapshot, description, dump, extraction, events)
             dumps.append(dump)
             self._look_back()
             data = archive_of(self._a.place.workdir)

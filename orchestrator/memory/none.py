@@ -19,8 +19,7 @@ class EmptyAdapter(BuiltinMemory):
     """A store in which nothing is ever put: what an agent with memory tools finds without memory."""
 
     name = "empty"
-    # Learns from no session, as a text that people give: no stage of it can fail a trial.
-    information = "curated"
+    information = "none"
 
     def reopen(self, workdir: Path) -> None:
         """Has nothing to open."""

@@ -75,7 +75,7 @@ DESCRIPTION = "description"
 class Description(Document):
     """Who a memory system is. `shows` names the parts that it reports; what it hides is opaque.
 
-    `information`: what it learns from. `raw`: sessions alone. `curated`: a file that people made from them, or text as such; `none`: nothing. Both are of built-in systems.
+    `information`: what it learns from. `raw`: sessions alone. `curated`: a file that people made from them, or text as such; `none`: nothing, so that its store, if its arm serves one, holds no memory. Both are of built-in systems.
     `gold`: facts of the answer key, through a door of its own; such an arm never bears a claim.
     """
 
@@ -89,7 +89,7 @@ class Description(Document):
 
     @property
     def stores(self) -> bool:
-        """Whether there is a store at all."""
+        """Whether anything may ever be in its store."""
         return self.information != "none"
 
 

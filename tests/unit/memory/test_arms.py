@@ -9,10 +9,13 @@ import pytest
 
 from orchestrator.core.places import fixtures_root
 from orchestrator.memory.builtin import BuiltinMemory
+from orchestrator.memory.none import EmptyAdapter
+from orchestrator.memory.placebo import PlaceboMemory
 from orchestrator.memory.raw_fts import RawFtsAdapter
 from orchestrator.memory.shelf import make
 from orchestrator.memory.supplies import Supplies
 from orchestrator.model.condition import Condition
+from orchestrator.model.lifecycle import Description, Step
 from orchestrator.model.memory import Remembered
 from orchestrator.pipeline.gold import gold_for
 from orchestrator.sources.loader import (
@@ -188,6 +191,25 @@ def test_an_adapter_that_says_gold_without_the_door_breaks_its_contract():
     remembered = life_of(Claims(COUNTER), arm("claims"), said("x"))
     assert remembered.failure is not None
     assert remembered.failure.rule == "information-as-declared"
+
+
+def test_the_empty_store_says_that_it_learns_from_nothing_and_keeps_its_contract():
+    empty = EmptyAdapter(COUNTER)
+    remembered = life_of(empty, arm("empty"), said("x"))
+    assert (empty.describe().information, remembered.failure) == ("none", None)
+
+
+def test_what_says_that_it_learns_from_nothing_and_stores_a_note_breaks_its_contract():
+    class Filled(PlaceboMemory):
+        def describe(self) -> Description:
+            return super().describe().model_copy(update={"information": "none"})
+
+    remembered = life_of(Filled(COUNTER), arm("placebo"), said("x"))
+    assert remembered.failure is not None
+    assert (remembered.failure.step, remembered.failure.rule) == (
+        Step.FREEZE,
+        "information-as-declared",
+    )
 
 
 def test_two_lives_of_one_arm_are_equal_to_the_byte():
