@@ -13,7 +13,13 @@ from typing import TYPE_CHECKING, Literal
 from orchestrator.cli import render
 from orchestrator.cli.command import shown_path
 from orchestrator.cli.live import Progress
-from orchestrator.core.errors import BudgetExhausted, Incomplete, Negative, UsageError
+from orchestrator.core.errors import (
+    ApprovalRefused,
+    BudgetExhausted,
+    Incomplete,
+    Negative,
+    UsageError,
+)
 from orchestrator.core.words import counted
 from orchestrator.model.report import RunReport
 from orchestrator.pipeline.options import PlanRequest
@@ -249,6 +255,13 @@ def incomplete(report: RunReport, left: int, *, how: str) -> Incomplete | Budget
             "caps-used-up",
             f"{said}; {len(capped)} of them met a cap that trials share, first {capped[0].trial}: {capped[0].why}",
             hint="a call must fit with the most that it may cost, not with what calls cost so far: make a plan with higher --cap values; `memtrial resume` would meet the same cap",
+        )
+    refused = [t for t in report.trials if t.why.startswith(f"{ApprovalRefused.__name__}: ")]
+    if refused:
+        return Incomplete(
+            "approval-not-held",
+            f"{said}; the run was stopped at {refused[0].trial}: {refused[0].why}",
+            hint=f"see `memtrial approve status`; while the approval holds, {how}",
         )
     if not failed:
         return Incomplete("run-incomplete", said, hint=how)

@@ -29,7 +29,7 @@ class Outcome(StrEnum):
     INFRA_ERROR = "infra_error"
     """Anything else that went wrong: never scored, retried within the plan's policy."""
     CANCELLED = "cancelled"
-    """Somebody stopped it, or the orchestrator died: run again by `memtrial resume`."""
+    """Somebody stopped it, an approval was withdrawn, or the orchestrator died: run again by `memtrial resume`."""
 
 
 GRADED = frozenset({Outcome.COMPLETED, Outcome.TIMEOUT, Outcome.MISCONDUCT})
@@ -49,7 +49,7 @@ OUTCOME_OF_ERROR: dict[type[errors.MemtrialError], Outcome] = {
     errors.IntegrityError: Outcome.INFRA_ERROR,
     errors.Incomplete: Outcome.INFRA_ERROR,
     errors.Witnessed: Outcome.INFRA_ERROR,
-    errors.ApprovalRefused: Outcome.INFRA_ERROR,
+    errors.ApprovalRefused: Outcome.CANCELLED,
     errors.BudgetExhausted: Outcome.BUDGET,
     errors.Inadmissible: Outcome.INADMISSIBLE,
     errors.Misconduct: Outcome.MISCONDUCT,

@@ -285,6 +285,9 @@ class Run:
         if fault is not None and journal.has(Stage.GRADE):
             raise fault  # What is graded is never tried again: `memtrial resume` ends this attempt.
         attempt.ended = self._ended(journal, graded, fault, monotonic_ms() - began)
+        if attempt.ended.outcome is Outcome.CANCELLED:
+            # A signal, or an approval that does not hold any more: either is for the whole run.
+            self._stop.set()
         self._ledger.append(attempt.ended)
         return _Ended(attempt.ended, graded[0] if graded else None)
 

@@ -13,6 +13,7 @@ import tempfile
 import threading
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -42,7 +43,7 @@ from orchestrator.supervisor.lines import MAX_ORDER_BYTES, Lines
 from orchestrator.supervisor.peers import close_to_others, may_call
 from orchestrator.trust.approvals import live_pin
 from orchestrator.trust.gate.asked import GateAsked, Governed
-from orchestrator.trust.gate.official import Dispatch, dispatch
+from orchestrator.trust.gate.official import Dispatch, check_holds, dispatch
 
 T = TypeVar("T")
 RUNS = "runs"
@@ -68,7 +69,15 @@ class Means:
 class _Served:
     """A dispatched run: its permit's gateway on a loop of its own, and what the operator may ask of it."""
 
-    def __init__(self, given: Dispatch, plan: Plan, means: Means, operator_uid: int) -> None:
+    def __init__(
+        self,
+        given: Dispatch,
+        plan: Plan,
+        means: Means,
+        operator_uid: int,
+        holds: Callable[[], None],
+    ) -> None:
+        self._check_holds = holds
         pin, approval = live_pin(plan), given.approval
         self._plan = {trial.key: trial for trial in plan.trials}
         self._roles = frozenset(approval.roles)
@@ -127,7 +136,9 @@ class _Served:
     def _do(self, line: bytes) -> tuple[dict[str, object], bool]:
         order = parse_json(line, where="order", max_bytes=MAX_ORDER_BYTES)
         if isinstance(order, dict) and set(order) == {"open"} and isinstance(order["open"], dict):
-            opened = self._call(self._gateway.open_trial(self._place_of(order["open"])))
+            place = self._place_of(order["open"])
+            self._check_holds()
+            opened = self._call(self._gateway.open_trial(place))
             return {"folder": str(opened.folder), "tokens": dict(opened.tokens)}, False
         if isinstance(order, dict) and set(order) == {"close"}:
             traffic = self._call(self._gateway.close_trial(str(order["close"])))
@@ -207,12 +218,12 @@ def serve_dispatch(order: DispatchAsked, lines: Lines, means: Means, operator_ui
             raise DocumentError(
                 "plan-cut", "expected the announced plan, found another", hint="end"
             )
-        given = dispatch(
-            means.asked(plan_data, order.approval_id, order.run_id),
-            lambda approval: check_ready(means, approval),
-        )
+        ask = partial(means.asked, plan_data, order.approval_id, order.run_id)
+        given = dispatch(ask(), lambda approval: check_ready(means, approval))
         plan = Plan.parse_canonical(plan_data, where="plan")
-        served = _begun(given, plan, means, operator_uid)
+        # A withdrawal reaches the run when its next attempt is to be opened.
+        holds = partial(check_holds, ask, given.envelope)
+        served = _begun(given, plan, means, operator_uid, holds)
     except MemtrialError as error:
         lines.answer(failure(error))
         return
@@ -225,9 +236,11 @@ def serve_dispatch(order: DispatchAsked, lines: Lines, means: Means, operator_ui
         served.close()
 
 
-def _begun(given: Dispatch, plan: Plan, means: Means, operator_uid: int) -> _Served:
+def _begun(
+    given: Dispatch, plan: Plan, means: Means, operator_uid: int, holds: Callable[[], None]
+) -> _Served:
     try:
-        return _Served(given, plan, means, operator_uid)
+        return _Served(given, plan, means, operator_uid, holds)
     except (OSError, RuntimeError) as error:
         # A system without room for another thread raises the latter.
         raise EnvironmentMissing(

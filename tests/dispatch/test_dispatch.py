@@ -31,6 +31,7 @@ from orchestrator.trust.gate.machine import NONCES
 from orchestrator.trust.nonces import NonceBook
 from tests.dispatch.conftest import smoke
 from tests.dispatch.supervised import KEY, Site, run_played, site
+from tests.gate.attacks_more import withdrawn
 from tests.unit.gateway.support import chat, post
 
 BODY = {**chat(), "model": "model-1"}
@@ -167,6 +168,22 @@ def test_only_attempts_of_the_plans_trials_are_opened_for_the_roles_that_were_si
     (book,) = (here.world.state / "spend").iterdir()
     reserved = json.loads(book.read_bytes().splitlines()[1])["body"]
     assert reserved["condition"] == here.plan.trials[0].condition_id
+
+
+def test_a_withdrawal_reaches_a_run_at_its_next_attempt(here):
+    way = here.way()
+    way.approve("run-1")
+    opened = way.open_trial(place(here))
+    withdrawn(here.world)
+    # What was opened before ends by itself.
+    assert post(opened, "/v1/chat/completions", BODY)[0] == 200
+    way.close_trial(here.plan.trials[0].key)
+    with pytest.raises(ApprovalRefused) as error:
+        way.open_trial(place(here, attempt=2))
+    assert (error.value.reference, error.value.check) == ("approval-not-listed", 7)
+    way.end()
+    (book,) = (here.world.state / "spend").iterdir()
+    assert book.read_bytes().count(b'"agent_called"') == 1
 
 
 def test_attempts_of_agents_are_counted_over_the_whole_run(here):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+from collections.abc import Callable
 
 import pytest
 
@@ -10,11 +11,14 @@ from orchestrator.core.errors import ApprovalRefused, EnvironmentMissing
 from orchestrator.model.gate import RootSeen
 from orchestrator.trust import nonces
 from orchestrator.trust.gate import official
+from orchestrator.trust.gate.asked import GateAsked
 from orchestrator.trust.gate.before import SEEN
 from orchestrator.trust.gate.machine import NONCES
-from orchestrator.trust.gate.official import STEPS, dispatch, validate
+from orchestrator.trust.gate.official import LOOKS, STEPS, check_holds, dispatch, validate
 from orchestrator.trust.nonces import NonceBook, Use
+from tests.gate.attacks_more import withdrawn
 from tests.gate.world import ingredients, make_world
+from tests.unit.trust.hostile_git import git
 
 
 @pytest.fixture
@@ -173,6 +177,91 @@ def test_a_slow_dispatch_does_not_set_the_time_back_that_a_faster_one_saw(world)
 def test_what_was_seen_of_the_root_is_the_supervisors_alone_to_read(world):
     dispatch(world.asked())
     assert (world.state / SEEN).stat().st_mode & 0o777 == 0o600
+
+
+@pytest.fixture
+def looks(world, monkeypatch):
+    """A dispatched world; how often it was looked at again, and what happens at a look."""
+    monkeypatch.setattr(official, "AGAIN_S", 0)
+    given = dispatch(world.asked())
+    world.opened.clear()
+    made: list[object] = []
+
+    def look(at_each: Callable[[int], object] = lambda _: None) -> None:
+        def ask() -> GateAsked:
+            at_each(len(made))
+            made.append(None)
+            asked: GateAsked = world.asked()
+            return asked
+
+        check_holds(ask, given.envelope)
+
+    return made, look
+
+
+def test_an_approval_that_holds_is_looked_up_once_and_nothing_is_measured(world, looks):
+    made, look = looks
+    look()
+    assert (len(made), world.opened, uses(world)) == (1, [], 4)
+
+
+def test_a_withdrawn_approval_holds_no_more(world, looks):
+    made, look = looks
+    withdrawn(world)
+    with pytest.raises(ApprovalRefused) as refused:
+        look()
+    assert (refused.value.check, refused.value.reference) == (7, "approval-not-listed")
+    assert len(made) == 1
+
+
+def test_what_was_withdrawn_does_not_hold_again_under_an_older_root(world, looks):
+    _, look = looks
+    before = git(world.repo, "rev-parse", "HEAD")
+    withdrawn(world)
+    with pytest.raises(ApprovalRefused):
+        look()
+    git(world.repo, "reset", "-q", "--hard", before)
+    git(world.repo, "update-ref", "refs/remotes/origin/main", before)
+    with pytest.raises(ApprovalRefused) as refused:
+        look()
+    assert (refused.value.check, refused.value.reference) == (5, "trust-root-rolled-back")
+
+
+def test_another_approval_of_its_name_is_not_the_one_that_was_used(world):
+    with pytest.raises(ApprovalRefused) as refused:
+        check_holds(world.asked, b"what was used")
+    assert (refused.value.check, refused.value.reference) == (7, "approval-not-listed")
+
+
+def test_whoever_updates_the_clone_meanwhile_is_waited_for(world, looks):
+    made, look = looks
+    remote = world.repo / ".git/refs/remotes/origin/main"
+    head = remote.read_bytes()
+
+    def update(number: int) -> None:
+        remote.write_bytes(head if number == LOOKS - 1 else b"0" * 40 + b"\n")
+
+    look(update)
+    assert len(made) == LOOKS
+
+
+def test_a_clone_that_stays_as_it_should_not_be_refuses_with_the_gates_own_code(world, looks):
+    made, look = looks
+    (world.repo / ".git/refs/remotes/origin/main").write_bytes(b"0" * 40 + b"\n")
+    with pytest.raises(ApprovalRefused) as refused:
+        look()
+    assert (refused.value.check, refused.value.reference) == (2, "head-not-at-remote")
+    assert len(made) == LOOKS
+
+
+def test_a_look_that_cannot_be_written_down_refuses(looks, monkeypatch):
+    def full(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(official, "write_atomic", full)
+    with pytest.raises(ApprovalRefused) as refused:
+        looks[1]()
+    assert refused.value.reference == "state-not-written"
 
 
 def test_after_a_dispatch_nothing_older_than_its_root_comes_again(world):

@@ -7,7 +7,9 @@ validation writes a report that authorises nothing. A dispatch repeats every ste
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -85,6 +87,11 @@ STEPS: tuple[tuple[str, Step], ...] = (
 
 # Of all dispatches of this process, which is the only one that writes there.
 _REMEMBERING = threading.Lock()
+# What says whether an approval still holds; none of it opens a fixture or asks anybody.
+HOLDING = STEPS[: [name for name, _ in STEPS].index("signatures") + 1]
+# Whoever updates the clone meanwhile is waited for: so many looks, so many seconds apart.
+LOOKS = 5
+AGAIN_S = 1.0
 ROOT_STEP = [name for name, _ in STEPS].index("trust-root")
 TIME_STEP = [name for name, _ in STEPS].index("time")
 
@@ -113,7 +120,7 @@ class Dispatch:
 def validate(asked: GateAsked) -> Validation:
     """Runs every step and reports; authorises nothing and reserves nothing."""
     state = State(asked)
-    refusal = _run(state)
+    refusal = _run(state, STEPS)
     return Validation(_write(state, refusal), refusal)
 
 
@@ -130,23 +137,17 @@ def dispatch(asked: GateAsked, ready: Callable[[Governed], object] = _nothing) -
         MemtrialError: the run could not begin.
     """
     state = State(asked)
-    refusal = _run(state)
+    refusal = _run(state, STEPS)
     if refusal is not None:
         raise refusal
     approval = state.approved()
     ready(approval)
     _check_still_holds(approval, asked.clock())
     own = Path(known(state.config).supervisor_state)
-    try:
+    with _written(own, "the use of the approval"):
         # Versions seen only grow, so this comes first: once the approval is used up nothing can fail any more.
         _remember(own / SEEN, known(state.root).state)
         NonceBook(own / NONCES).reserve(use_of(state), now_s=asked.clock())
-    except OSError as error:
-        raise ApprovalRefused(
-            "state-not-written",
-            f"{own}: expected to write the use of the approval down, found {error.strerror or error}; nothing was dispatched",
-            hint="make room there, or give the folder back to the supervisor's user, then dispatch again",
-        ) from error
     permit = issue_permit(
         plan_sha256=approval.plan_sha256,
         max_usd_micros=approval.caps.max_cost_usd_micros,
@@ -164,6 +165,60 @@ def dispatch(asked: GateAsked, ready: Callable[[Governed], object] = _nothing) -
         signers=state.signers,
         asserted=state.asserted,
     )
+
+
+def check_holds(ask: Callable[[], GateAsked], envelope: bytes) -> None:
+    """Refuses to go on with a dispatched run whose approval does not hold in the repository as it is now.
+
+    Args:
+        ask: the question to the gate as it was asked at the dispatch, at the present time.
+        envelope: the approval that was used up.
+
+    Raises:
+        ApprovalRefused: it was withdrawn or replaced, or signed by who may not any more; or the trust root was
+            rolled back, or cannot be read for longer than an update takes.
+    """
+    for left in reversed(range(LOOKS)):
+        try:
+            _look(State(ask()), envelope)
+        except ApprovalRefused as error:
+            # What a sound trust root says is final.
+            if not left or error.check == len(HOLDING) - 1:
+                raise
+        else:
+            return
+        time.sleep(AGAIN_S)
+
+
+def _look(state: State, envelope: bytes) -> None:
+    refusal = _run(state, HOLDING)
+    if state.root is not None:
+        # Also when it refuses: what was withdrawn here must not hold again under an older root.
+        own = Path(known(state.config).supervisor_state)
+        with _written(own, "what was seen of the trust root"):
+            _remember(own / SEEN, state.root.state)
+    if refusal is not None:
+        raise refusal
+    if state.envelope != envelope:
+        raise ApprovalRefused(
+            "approval-not-listed",
+            f"expected the approval {state.asked.approval_id} that this run began under, found another of its name",
+            hint="see `memtrial approve status`",
+            check=len(HOLDING) - 1,
+        )
+
+
+@contextmanager
+def _written(own: Path, what: str) -> Iterator[None]:
+    """Tells of a state that cannot be written."""
+    try:
+        yield
+    except OSError as error:
+        raise ApprovalRefused(
+            "state-not-written",
+            f"{own}: expected to write {what} down, found {error.strerror or error}; nothing was dispatched",
+            hint="make room there, or give the folder back to the supervisor's user, then dispatch again",
+        ) from error
 
 
 def _remember(path: Path, found: RootState) -> None:
@@ -203,11 +258,11 @@ def _quota(caps: ApprovedCaps) -> Quota:
     )
 
 
-def _run(state: State) -> ApprovalRefused | None:
-    """Runs the steps in order; returns the first refusal, with its number."""
+def _run(state: State, steps: Sequence[tuple[str, Step]]) -> ApprovalRefused | None:
+    """Runs steps from the first on, in order; returns the first refusal, with its number."""
     number = 0
     try:
-        for number, (_, step) in enumerate(STEPS):  # noqa: B007 - the number that a refusal bears
+        for number, (_, step) in enumerate(steps):  # noqa: B007 - the number that a refusal bears
             step(state)
     except MemtrialError as error:
         return ApprovalRefused(error.reference, error.message, hint=error.hint, check=number)

@@ -46,6 +46,16 @@ def test_trials_that_were_only_stopped_are_resumed() -> None:
     assert (error.reference, error.hint) == ("run-incomplete", "run `memtrial resume r`")
 
 
+def test_a_run_whose_approval_does_not_hold_any_more_says_so_and_how_it_goes_on() -> None:
+    report = report_with("ApprovalRefused: expected approval a among those that hold, found none")
+    row = report.trials[0].model_copy(update={"outcome": "cancelled", "status": "no_verdict"})
+    stopped = report.model_copy(update={"trials": (row,), "complete": False})
+    error = incomplete(stopped, 1, how="run `memtrial resume r`")
+    assert (error.reference, error.exit_code) == ("approval-not-held", 8)
+    assert "at t/c/oracle/e1: ApprovalRefused: expected approval a" in error.message
+    assert error.hint.endswith("run `memtrial resume r`")
+
+
 def test_a_run_that_was_ended_before_its_first_entry_says_so(make_plan, tmp_path: Path) -> None:
     (tmp_path / "plan.json").write_bytes(make_plan().canonical())
     Ledger.create(tmp_path / "ledger.jsonl").close()

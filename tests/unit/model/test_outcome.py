@@ -43,6 +43,7 @@ def test_every_class_of_error_has_an_outcome_of_its_own_choice():
         (errors.Misconduct("r", "m", hint="h"), Outcome.MISCONDUCT),
         (errors.BudgetExhausted("r", "m", hint="h"), Outcome.BUDGET),
         (errors.Cancelled("r", "m", hint="h"), Outcome.CANCELLED),
+        (errors.ApprovalRefused("r", "m", hint="h"), Outcome.CANCELLED),
         (ValueError("not ours"), Outcome.INFRA_ERROR),
         (MemoryError(), Outcome.INFRA_ERROR),
     ],

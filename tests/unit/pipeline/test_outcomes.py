@@ -6,7 +6,13 @@ from collections import Counter
 
 import pytest
 
-from orchestrator.core.errors import BudgetExhausted, Inadmissible, IntegrityError, Misconduct
+from orchestrator.core.errors import (
+    ApprovalRefused,
+    BudgetExhausted,
+    Inadmissible,
+    IntegrityError,
+    Misconduct,
+)
 from orchestrator.ledger.chain import read_entries
 from orchestrator.ledger.history import replay
 from orchestrator.model.outcome import Outcome
@@ -126,6 +132,23 @@ def test_a_cap_of_the_run_that_is_used_up_gives_no_verdict_and_no_retry(make_pla
     (attempts,) = ends(run).values()
     assert [(a.outcome, a.verdict_sha256) for a in attempts] == [(Outcome.BUDGET, None)]
     assert not build_report(run.folder).complete
+
+
+def test_an_approval_that_does_not_hold_any_more_stops_the_run_and_leaves_it_resumable(
+    make_plan, run_with
+):
+    plan = make_plan(**ONE, epochs=6)
+    run = run_with(plan, FakeSandbox(fails(ApprovalRefused, at="open")))
+    begun = [attempt for attempts in ends(run).values() for attempt in attempts]
+    # One for each of the two workers.
+    assert [a.outcome for a in begun] == [Outcome.CANCELLED] * len(begun)
+    assert len(begun) <= 2
+    told = [trial.why for trial in build_report(run.folder).trials]
+    assert "ApprovalRefused: something was seen" in told
+    run.close()
+    again = Run.resume(run.folder)
+    run_with(plan, FakeSandbox(), run=again)
+    assert all(attempts[-1].outcome is Outcome.COMPLETED for attempts in ends(again).values())
 
 
 def test_an_inadmissible_trial_drops_its_task_and_epoch_in_every_arm_and_says_so(
