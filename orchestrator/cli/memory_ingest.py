@@ -5,9 +5,13 @@ from __future__ import annotations
 import argparse
 from collections import Counter
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from orchestrator.cli import render
 from orchestrator.core.words import counted
+
+if TYPE_CHECKING:
+    from orchestrator.pipeline.byhand import Lived
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -43,6 +47,8 @@ def run(arguments: argparse.Namespace) -> int:
     decisions = Counter(candidate.decision for candidate in extraction.candidates)
     told = ", ".join(f"{number} {name}" for name, number in sorted(decisions.items())) or "none"
     render.text(f"candidates ({extraction.extractor or 'no extraction'}): {told}")
+    for line in _reviewed(found):
+        render.text(line)
     render.text(f"store: {counted(len(found.dump().memories), 'memory', 'memories')}")
     for record in found.remembered.steps:
         render.text(f"  {record.step.value:<9} {(record.answer_sha256 or '-')[:16]}")
@@ -50,3 +56,13 @@ def run(arguments: argparse.Namespace) -> int:
         render.text(f"wrote {counted(len(found.documents), 'document')} to {arguments.out}")
     render.text(f"next: memtrial memory retrieve {asked_words(arguments)}")
     return 0
+
+
+def _reviewed(found: Lived) -> list[str]:
+    """Returns a line for each candidate that a person answered on: what came of it, and by which rule."""
+    answered = {entry.candidate_id for entry in found.review.entries} if found.review else set()
+    return [
+        f"  answered: {candidate.candidate_id} {candidate.decision} ({candidate.rule})"
+        for candidate in found.extraction().candidates
+        if candidate.candidate_id in answered
+    ]

@@ -25,6 +25,7 @@ from orchestrator.model.lifecycle import (
     StoreDump,
 )
 from orchestrator.model.memory import Remembered
+from orchestrator.model.review import ReviewLog
 from orchestrator.model.task import History
 from orchestrator.pipeline.gold import gold_for
 from orchestrator.pipeline.memory import adapter_of, memory_assignment, pinned_now
@@ -60,7 +61,10 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Lived:
-    """A life, with every document that it left, by name. `pinned`: its code is what the registry's pin is over."""
+    """A life, with every document that it left, by name. `pinned`: its code is what the registry's pin is over.
+
+    `review` is the log of a person's answers that were carried out; None for an arm without one.
+    """
 
     condition: Condition
     remembered: Remembered
@@ -68,6 +72,7 @@ class Lived:
     task: LoadedTask | None
     sessions_sha256: str
     pinned: bool = True
+    review: ReviewLog | None = None
 
     def description(self) -> Description:
         """Returns what the system said of itself."""
@@ -137,7 +142,7 @@ def live_by_hand(asked: Asked, *, fixtures: Path) -> Lived:
         adapter = adapter_of(condition, curated, counter, start, review=review)()
         remembered = live(adapter, assignment, counter, keep=keep)
     told = sessions_sha256(sessions_of(history))
-    return Lived(condition, remembered, documents, task, told, pinned=pinned)
+    return Lived(condition, remembered, documents, task, told, pinned=pinned, review=review)
 
 
 def start_here() -> OpenBox:

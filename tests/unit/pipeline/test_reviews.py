@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from orchestrator.cli.main import main
 from orchestrator.core.errors import DocumentError, IntegrityError, Negative, UsageError
 from orchestrator.core.places import fixtures_root
 from orchestrator.memory.checks import check_extraction
@@ -55,6 +56,25 @@ def test_what_a_person_declined_is_in_no_store(folder):
     assert "held" not in statuses(found).values()
     assert [c.rule for c in found.extraction().candidates if c.rule == "r5-declined"]
     assert not [c for c in found.extraction().candidates if c.rule == "p4-reviewed"]
+
+
+@pytest.mark.parametrize(
+    ("answer", "told"),
+    [("promote", "promote (p4-reviewed)"), ("reject", "reject (r5-declined)")],
+)
+def test_ingest_names_what_came_of_each_answer_and_by_which_rule(folder, capsys, answer, told):
+    log = answered(answer)
+    install(folder, log)
+    assert main(["memory", "ingest", "--condition", ARM, "--task", TASK]) == 0
+    said = capsys.readouterr().out
+    for entry in log.entries:
+        assert f"answered: {entry.candidate_id} {told}" in said
+
+
+def test_ingest_without_a_log_names_no_answer(folder, capsys):
+    install(folder, answered("promote"))
+    assert main(["memory", "ingest", "--condition", "reference_e2e", "--task", TASK]) == 0
+    assert "answered:" not in capsys.readouterr().out
 
 
 def test_what_a_person_promoted_changes_no_memory_that_was_never_found_to_contradict_it(folder):
