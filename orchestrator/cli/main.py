@@ -38,8 +38,11 @@ VERBS: dict[str, tuple[str, bool]] = {
     "export": ("write a run's evidence as one archive", False),
     "approve": ("say what a live run may spend and do, and sign it", False),
     "gate": ("check whether an approved plan could be dispatched; starts nothing", False),
-    "official": ("say what an official run still lacks; it refuses, precisely", False),
-    "supervisor": ("answer the gate as the supervisor, under a user of its own", False),
+    "official": (
+        "dispatch an approved run of phase smoke or official, or say what it lacks",
+        False,
+    ),
+    "supervisor": ("answer the gate and dispatch approved runs, under a user of its own", False),
     "trust": ("make, change or show the trust root of approvals", False),
     "seal": ("sign a run's evidence again, with another key or with sigstore bundles", False),
     "checkpoint": ("keep a run's signed checkpoint elsewhere", False),

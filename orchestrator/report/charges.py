@@ -149,11 +149,13 @@ def _fact(trace: MemoryTrace, fact: FactTrace) -> list[str]:
     )
     steps.append(f"ranked {', '.join(fact.ranked)}" if fact.ranked else "not ranked")
     steps += [f"dropped {drop.item_id} ({drop.reason})" for drop in fact.dropped]
-    steps.append("in the injected text" if fact.delivered else "not in the injected text")
+    where = "an answer that came before the model" if trace.asked else "the injected text"
+    steps.append(f"in {where}" if fact.delivered else f"not in {where}")
     lines = [f"  {fact.fact_id}: {'; '.join(steps)}"]
     for stale in fact.stale:
         if stale.active:
-            how = "injected" if stale.included else "not injected"
+            how = "in an answer" if trace.asked else "injected"
+            how = how if stale.included else f"not {how}"
             lines.append(
                 f"      old value {stale.stale_id}: current in {', '.join(stale.active)}, {how}"
                 + (", and in the change" if stale.followed else "")

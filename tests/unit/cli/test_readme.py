@@ -34,3 +34,8 @@ def test_a_command_of_the_readme_is_understood(command):
 
 def test_the_readme_shows_commands():
     assert len(SHOWN) > 15
+
+
+@pytest.mark.parametrize("verb", ["official", "supervisor"])
+def test_a_verb_that_dispatches_runs_says_so_in_the_list_of_verbs(verb):
+    assert "dispatch" in VERBS[verb][0]

@@ -82,3 +82,17 @@ def test_a_trial_whose_agent_asks_tools_says_how_often_it_asked_and_what_came_of
 def test_what_only_tools_can_come_to_has_its_own_words(questions, says):
     seen = trace(fact(ranked=()), asked=ToolsAsked(questions=questions, heard=0, by_prompt=("f1",)))
     assert says in sentence(charge(seen, failed(), oracle=True))
+
+
+@pytest.mark.parametrize(
+    ("asked", "where"),
+    [
+        (None, "the injected text"),
+        (ToolsAsked(questions=1, heard=1, by_prompt=()), "an answer that came before the model"),
+    ],
+    ids=["put before it", "asked by it"],
+)
+def test_where_a_fact_came_to_the_agent_is_said_as_its_arm_gave_it(asked, where):
+    for delivered, said in ((True, f"; in {where}"), (False, f"; not in {where}")):
+        text = explain_trial(row(None), trace(fact(delivered=delivered), asked=asked))
+        assert said in text
