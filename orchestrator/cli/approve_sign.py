@@ -30,8 +30,15 @@ def run(arguments: argparse.Namespace) -> int:
     from orchestrator.core.clock import unix_time_s
     from orchestrator.core.keys import SigningKey
     from orchestrator.trust.approvals import approval_in_words
-    from orchestrator.trust.ceremony import current, publish_approval
-    from orchestrator.trust.proposals import read_proposal, sign_proposal, standings
+    from orchestrator.trust.ceremony import current
+    from orchestrator.trust.changes import publish_approval
+    from orchestrator.trust.proposals import (
+        check_not_withdrawn,
+        read_proposal,
+        signed_by,
+        standings,
+        write_signed,
+    )
     from orchestrator.trust.roles import load_roles
 
     if arguments.key is None and arguments.curator is None:
@@ -41,17 +48,24 @@ def run(arguments: argparse.Namespace) -> int:
             hint="add --key YOUR-KEY.pem",
         )
     approvals, now_s = approvals_of(arguments), int(unix_time_s())
+    root = current(approvals, now_s=now_s)
+    check_not_withdrawn(root, arguments.id)
     approval = read_proposal(approvals, arguments.id)
     words = approval_in_words(approval)
     if not arguments.json:
         render.text("a signature allows ONE run:")
         for line in words:
             render.row(f"  {line}")
+    envelope = None
     if arguments.key is not None:
-        roles = load_roles(current(approvals, now_s=now_s).roles_data, where="roles")
-        sign_proposal(approvals, approval, SigningKey.load(arguments.key), roles)
+        roles = load_roles(root.roles_data, where="roles")
+        envelope = signed_by(approvals, approval, SigningKey.load(arguments.key), roles)
+    # What cannot be published as it was asked leaves no signature either.
     if arguments.curator is not None:
-        publish_approval(approvals, approval, SigningKey.load(arguments.curator), now_s=now_s)
+        curator = SigningKey.load(arguments.curator)
+        publish_approval(approvals, approval, curator, now_s=now_s, envelope=envelope)
+    if envelope is not None:
+        write_signed(approvals, approval, envelope)
     (standing,) = [s for s in standings(approvals, now_s=now_s) if s.approval_id == arguments.id]
     _told(arguments, words, standing)
     return 0

@@ -30,8 +30,10 @@ def run(arguments: argparse.Namespace) -> int:
                         "needed": s.needed,
                         "published": s.published,
                         "expires_s": s.expires_s,
-                        "expired": s.fault is None and now_s >= s.expires_s,
+                        "expired": s.fault is None and s.withdrawn is None and now_s >= s.expires_s,
                         "fault": s.fault,
+                        "withdrawn_s": s.withdrawn and s.withdrawn.withdrawn_s,
+                        "withdrawn_for": s.withdrawn and s.withdrawn.reason,
                     }
                     for s in found
                 ]
@@ -41,6 +43,11 @@ def run(arguments: argparse.Namespace) -> int:
     for s in found:
         if s.fault is not None:
             render.row(f"{s.approval_id}: NOT TO BE SIGNED OR RELIED ON, {s.fault}")
+            continue
+        if s.withdrawn is not None:
+            render.row(
+                f"{s.approval_id}: withdrawn {utc_text_of(s.withdrawn.withdrawn_s)}: {s.withdrawn.reason}"
+            )
             continue
         state = (
             "expired" if now_s >= s.expires_s else "published" if s.published else "not published"

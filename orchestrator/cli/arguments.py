@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from orchestrator.cli import render
 from orchestrator.core.errors import UsageError
@@ -67,3 +67,22 @@ def one_of(*known: str) -> Callable[[str], str]:
         return text
 
     return choose
+
+
+def fitting(rule: Callable[[], Any], form: str) -> Callable[[str], str]:
+    """Returns the type of an option whose text goes into a document.
+
+    Args:
+        rule: gives the document's own type for the text; called when there is a text, for loading it is slow.
+        form: what fits, for the error text.
+    """
+
+    def check(text: str) -> str:
+        from pydantic import TypeAdapter, ValidationError
+
+        try:
+            return str(TypeAdapter(rule()).validate_python(text))
+        except ValidationError as error:
+            raise argparse.ArgumentTypeError(f"expected {form}, found {text[:80]!r}") from error
+
+    return check

@@ -29,7 +29,8 @@ def run(arguments: argparse.Namespace) -> int:
     """Rotates; writes nothing that does not verify."""
     from orchestrator.core.clock import unix_time_s
     from orchestrator.core.keys import SigningKey
-    from orchestrator.trust.ceremony import load_public, rotate_root
+    from orchestrator.trust.ceremony import load_public
+    from orchestrator.trust.changes import rotate_root
 
     version = rotate_root(
         approvals_of(arguments),

@@ -7,9 +7,17 @@ Reads and writes nothing.
 
 from __future__ import annotations
 
+import unicodedata
 from typing import Annotated, Literal, Self
 
-from pydantic import ConfigDict, Field, StringConstraints, TypeAdapter, model_validator
+from pydantic import (
+    AfterValidator,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    TypeAdapter,
+    model_validator,
+)
 from pydantic.alias_generators import to_camel
 
 from orchestrator.core.canonical import canonical_bytes
@@ -26,6 +34,14 @@ OFFICIAL_NAMESPACE = "official-v1"
 MAX_USD_MICROS = 10**12
 MAX_SAFE = 2**53 - 1
 
+
+def _one_plain_line(text: str) -> str:
+    """Returns the text; refuses what cannot be seen, is not in NFC, or is blank."""
+    if not text.isprintable() or text.isspace() or not unicodedata.is_normalized("NFC", text):
+        raise ValueError("a line of printable text")
+    return text
+
+
 EpochSeconds = Annotated[int, Field(ge=1, le=MAX_SAFE)]
 Count = Annotated[int, Field(ge=1, le=10**9)]
 Tokens = Annotated[int, Field(ge=1, le=10**13)]
@@ -34,6 +50,10 @@ Nonce = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 Repository = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9._/-]{0,199}$")]
 Branch = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9._-]{0,79}$")]
 Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._:/@+-]{0,199}$")]
+# One line for people, in any language: what a terminal shows as it is, composed as signed documents must be.
+Reason = Annotated[
+    str, StringConstraints(min_length=1, max_length=200), AfterValidator(_one_plain_line)
+]
 # Providers are reached over TLS; plain HTTP leads to this machine alone (fakes of a provider).
 Origin = Annotated[
     str,
@@ -207,7 +227,7 @@ class Withdrawal(Document):
     kind: Literal["withdrawal"] = "withdrawal"
     approval_id: Slug
     approval_sha256: Sha256
-    reason: Annotated[str, StringConstraints(pattern=r"^[ -~]{1,200}$")]
+    reason: Reason
     withdrawn_s: EpochSeconds
 
 

@@ -39,6 +39,7 @@ from orchestrator.trust.gate.before import CONFIG, this_host
 from orchestrator.trust.gate.machine import MANIFEST, NONCES, root_of
 from orchestrator.trust.installed import installed_manifest_sha256
 from orchestrator.trust.nonces import NO_RUN, NonceBook
+from orchestrator.trust.proposals import check_not_withdrawn
 
 SYSTEM = Path("/etc/memtrial")
 CONDITIONS = "conditions.json"
@@ -156,6 +157,7 @@ def propose(plan: Plan, asked: Proposed, *, approvals: Path, system: Path) -> Go
         )
     config = GateConfig.parse_canonical((system / CONFIG).read_bytes(), where=CONFIG)
     root = current(approvals, now_s=int(unix_time_s()))
+    check_not_withdrawn(root, asked.approval_id)
     found = observe(plan)
     document = {
         "kind": plan.phase,

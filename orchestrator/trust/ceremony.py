@@ -1,7 +1,8 @@
-"""What people do with a trust root: make it, change its owners, propose, sign, publish, withdraw, look.
+"""Makes a trust root, reads it, and writes each change of it whole or not at all.
 
 Reads and writes `approvals/` of a repository and, once, the first root of a machine. Holds no key longer than
-one call. Proposals lie in `approvals/proposals`, signed ones in `approvals/signed`, published ones in the root.
+one call. Proposals lie in `approvals/proposals`, signed ones in `approvals/signed`, published ones in the root;
+what people change about a root is in `trust/changes.py`.
 """
 
 from __future__ import annotations
@@ -11,35 +12,19 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal
 
-from orchestrator.core.canonical import sha256_hex
-from orchestrator.core.errors import ApprovalRefused, UsageError
+from orchestrator.core.errors import UsageError
 from orchestrator.core.files import write_atomic
 from orchestrator.core.keys import PublicKey, SigningKey
 from orchestrator.core.pae import to_base64
-from orchestrator.model.approval import APPROVAL_TYPE, WITHDRAWAL_TYPE, Withdrawal
 from orchestrator.model.roles import RoleKey, RoleName, RoleRule, Roles
-from orchestrator.trust.envelope import open_signed, sign_new
-from orchestrator.trust.gate.asked import Governed
 from orchestrator.trust.roles import check_people, load_roles, role_of
 from orchestrator.trust.root.client import RootState, TrustRoot, read_root
-from orchestrator.trust.root.make import (
-    APPROVALS,
-    Draft,
-    People,
-    draft,
-    drop_target,
-    load,
-    next_version,
-    publish,
-    put_target,
-    rotate_owners,
-)
+from orchestrator.trust.root.make import Draft, People, draft, signed_files
 
 TUF = "tuf"
 SIGNED = "signed"
-WITHDRAWN = "withdrawn"
+FIRST = "metadata/1.root.json"
 ALL = frozenset({"root", "targets", "approvals"})
-MAX_FILE_BYTES = 1024 * 1024
 
 
 def load_public(path: Path) -> PublicKey:
@@ -77,26 +62,18 @@ def init_root(
         UsageError: there is one already, or too few owners.
         ApprovalRefused: the roles are unsound, or what was made does not verify.
     """
-    folder = approvals / TUF
-    if (folder / "metadata").exists():
+    if files_below(approvals / TUF):
         raise UsageError(
             "trust-root-there",
-            f"expected no trust root in {folder}, found one",
+            f"expected no trust root in {approvals / TUF}, found one",
             hint="change it with `memtrial trust rotate`, or choose another folder",
         )
     data = roles.canonical()
     loaded = load_roles(data, where="roles")
     curators = tuple(role_of(loaded, "curator", where="roles").keys.values())
     made = draft(People(owners, curators), data, now_s=now_s)
-    before = files_below(folder)
-    publish(folder, made, owners=signing, curator=curator, changed=ALL)
-    try:
-        current(approvals, now_s=now_s)
-    except ApprovalRefused:
-        restore(folder, before)
-        (folder / "metadata").rmdir()
-        raise
-    return (folder / "metadata" / "1.root.json").read_bytes()
+    change_root(approvals, made, owners=signing, curator=curator, changed=ALL, now_s=now_s)
+    return (approvals / TUF / "metadata" / "1.root.json").read_bytes()
 
 
 def rule_of(threshold: int, keys: tuple[PublicKey, ...]) -> RoleRule:
@@ -117,63 +94,73 @@ def roles_of(
     return Roles(name=name, kind=kind, roles=dict(rules))
 
 
-def rotate_root(
+def change_root(
     approvals: Path,
+    made: Draft,
     *,
-    owners: tuple[PublicKey, ...],
-    signing: tuple[SigningKey, ...],
+    owners: tuple[SigningKey, ...] = (),
     curator: SigningKey,
+    changed: frozenset[str],
     now_s: int,
-) -> int:
-    """Replaces the owners; needs two old and two new ones. Returns the new version.
+) -> TrustRoot:
+    """Signs a draft and writes it once it verifies: all of it, or nothing.
+
+    Args:
+        approvals: the folder of approvals.
+        made: the draft, with its versions raised.
+        owners: who sign root and targets.
+        curator: who signs the rest.
+        changed: names of the roles that changed.
+        now_s: the present time in seconds since 1970.
 
     Raises:
-        ApprovalRefused: what was made does not verify; nothing was written then.
+        ApprovalRefused: what was made does not verify.
+        OSError: it could not be written.
     """
     folder = approvals / TUF
-    made = load(folder)
-    rotate_owners(made, owners, 2)
-    new = {key.keyid for key in owners}
-    changed = next_version(made, "root", "targets", now_s=now_s)
     before = files_below(folder)
-    publish(
-        folder,
-        made,
-        owners=tuple(k for k in signing if k.public.keyid in new),
-        curator=curator,
-        changed=changed,
-    )
-    publish(folder, made, owners=signing, curator=curator, changed=frozenset({"root"}))
+    new = signed_files(before, made, owners=owners, curator=curator, changed=changed)
+    root = _verified({**before, **new}, now_s)
     try:
-        current(approvals, now_s=now_s)
-    except ApprovalRefused:
-        restore(folder, before)
+        for name, data in new.items():
+            write_atomic(folder / name, data)
+    except BaseException:
+        _restore(folder, before)
         raise
-    return int(made.root.version)
+    return root
 
 
-def restore(folder: Path, files: Mapping[str, bytes]) -> None:
-    """Puts a folder back to what it was."""
-    for name in files_below(folder).keys() - files.keys():
+def _restore(folder: Path, files: Mapping[str, bytes]) -> None:
+    """Puts a folder back to what it was; writes no more than that takes, for the disk may be full."""
+    found = files_below(folder)
+    for name in found.keys() - files.keys():
         (folder / name).unlink()
     for name, data in files.items():
-        write_atomic(folder / name, data)
+        if found[name] != data:
+            write_atomic(folder / name, data)
 
 
 def current(approvals: Path, *, now_s: int) -> TrustRoot:
     """Reads and verifies the trust root of a work tree, starting from its own first root.
 
     Good for looking and for ceremonies; the gate starts from the machine's own first root instead.
+
+    Raises:
+        UsageError: there is none.
+        ApprovalRefused: it does not verify.
     """
     files = files_below(approvals / TUF)
-    bootstrap = files.get("metadata/1.root.json")
-    if bootstrap is None:
+    if FIRST not in files:
         raise UsageError(
             "no-trust-root",
             f"expected a trust root in {approvals / TUF}, found none",
             hint="make one with `memtrial trust init`",
         )
-    root = read_root(files, bootstrap=bootstrap, seen=RootState(), now_s=now_s)
+    return _verified(files, now_s)
+
+
+def _verified(files: Mapping[str, bytes], now_s: int) -> TrustRoot:
+    root = read_root(files, bootstrap=files[FIRST], seen=RootState(), now_s=now_s)
     roles = load_roles(root.roles_data, where="roles")
     check_people(roles, owners=root.owners, curators=root.curators)
     return root
@@ -186,70 +173,6 @@ def files_below(folder: Path) -> dict[str, bytes]:
         for path in sorted(folder.rglob("*"))
         if path.is_file() and not path.is_symlink()
     }
-
-
-def publish_approval(
-    approvals: Path, approval: Governed, curator: SigningKey, *, now_s: int
-) -> TrustRoot:
-    """Lists a signed approval in the trust root, which is made to hold until the approval's end.
-
-    Raises:
-        ApprovalRefused: too few signatures, or what was made does not verify; nothing is listed then.
-    """
-    folder = approvals / TUF
-    root = current(approvals, now_s=now_s)
-    role = role_of(load_roles(root.roles_data, where="roles"), "approver", where="roles")
-    path = approvals / SIGNED / f"{approval.approval_id}.dsse.json"
-    envelope = path.read_bytes() if path.is_file() else b""
-    found = open_signed(envelope, role, payload_type=APPROVAL_TYPE, where=path.name)
-    if found.payload != approval.canonical():
-        raise ApprovalRefused(
-            "proposal-not-the-signed-one",
-            f"{path.name}: expected the proposal that is published, found another that was signed",
-            hint="compare both; somebody changed the proposal after it was signed",
-        )
-    made = load(folder)
-    put_target(made, f"{APPROVALS}/{approval.approval_id}.dsse.json", envelope)
-    return _published(approvals, made, curator, now_s, until_s=approval.window.expires_s)
-
-
-def withdraw_approval(
-    approvals: Path, approval_id: str, curator: SigningKey, *, reason: str, now_s: int
-) -> TrustRoot:
-    """Takes an approval out of the trust root and leaves a signed note of why.
-
-    Raises:
-        UsageError: it is not listed.
-        ApprovalRefused: what was made does not verify.
-    """
-    root = current(approvals, now_s=now_s)
-    name = f"{APPROVALS}/{approval_id}.dsse.json"
-    made = load(approvals / TUF)
-    drop_target(made, name)
-    after = _published(approvals, made, curator, now_s, until_s=None)
-    note = Withdrawal(
-        approval_id=approval_id,
-        approval_sha256=sha256_hex(root.approvals[name]),
-        reason=reason,
-        withdrawn_s=now_s,
-    )
-    envelope = sign_new(note.canonical(), (curator,), payload_type=WITHDRAWAL_TYPE)
-    write_atomic(approvals / WITHDRAWN / f"{approval_id}.dsse.json", envelope)
-    return after
-
-
-def _published(
-    approvals: Path, made: Draft, curator: SigningKey, now_s: int, *, until_s: int | None
-) -> TrustRoot:
-    folder = approvals / TUF
-    before = files_below(folder)
-    changed = next_version(made, APPROVALS, now_s=now_s, until_s=until_s)
-    publish(folder, made, owners=(), curator=curator, changed=changed)
-    try:
-        return current(approvals, now_s=now_s)
-    except ApprovalRefused:
-        restore(folder, before)
-        raise
 
 
 def provision(folder: Path, files: Mapping[str, bytes], *, owner_uid: int | None = None) -> None:

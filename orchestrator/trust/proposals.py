@@ -14,7 +14,8 @@ from pydantic import TypeAdapter, ValidationError
 from orchestrator.core.errors import ApprovalRefused, DocumentError, MemtrialError, UsageError
 from orchestrator.core.files import read_confined, write_atomic
 from orchestrator.core.keys import SigningKey
-from orchestrator.model.approval import APPROVAL_TYPE, GOVERNED
+from orchestrator.core.pae import from_base64
+from orchestrator.model.approval import APPROVAL_TYPE, GOVERNED, Withdrawal
 from orchestrator.model.base import Slug
 from orchestrator.trust.ceremony import SIGNED, current
 from orchestrator.trust.envelope import (
@@ -22,10 +23,12 @@ from orchestrator.trust.envelope import (
     add_signature,
     open_signed,
     open_started,
+    parse_envelope,
     sign_new,
 )
 from orchestrator.trust.gate.asked import Governed
 from orchestrator.trust.roles import Role, TrustedRoles, load_roles, role_of
+from orchestrator.trust.root.client import TrustRoot
 from orchestrator.trust.root.make import APPROVALS
 from orchestrator.trust.strict import MAX_SIGNED_BYTES, read_signed
 
@@ -36,7 +39,10 @@ _REMOVE = "remove it, and have everybody sign again"
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """How far an approval has come. With a `fault` nothing else of it is to be believed."""
+    """How far an approval has come. With a `fault` nothing else of it is to be believed.
+
+    `withdrawn` says when and why, if it was: it never holds again.
+    """
 
     approval_id: str
     signers: tuple[str, ...]
@@ -44,6 +50,7 @@ class Standing:
     published: bool
     expires_s: int
     fault: str | None = None
+    withdrawn: Withdrawal | None = None
 
 
 def write_proposal(approvals: Path, approval: Governed) -> Path:
@@ -115,6 +122,22 @@ def sign_proposal(
     """Adds an approver's signature, once those that are there hold, and returns the envelope's file.
 
     Raises:
+        ApprovalRefused: as `signed_by`; nothing was written then.
+    """
+    return write_signed(approvals, approval, signed_by(approvals, approval, key, roles))
+
+
+def write_signed(approvals: Path, approval: Governed, envelope: bytes) -> Path:
+    """Writes the signatures of a proposal where the next signer finds them."""
+    path = approvals / SIGNED / f"{approval.approval_id}.dsse.json"
+    write_atomic(path, envelope)
+    return path
+
+
+def signed_by(approvals: Path, approval: Governed, key: SigningKey, roles: TrustedRoles) -> bytes:
+    """Returns the envelope of a proposal with one approver's signature more; writes nothing.
+
+    Raises:
         ApprovalRefused: no approver's key, signed by it already, or what is there is not signed by
             approvers, of another kind or of another proposal.
     """
@@ -126,13 +149,9 @@ def sign_proposal(
             hint="sign with a key that `memtrial trust status` lists",
         )
     started = read_signed_so_far(approvals, approval, role)
-    path = approvals / SIGNED / f"{approval.approval_id}.dsse.json"
     if started is None:
-        data = sign_new(approval.canonical(), (key,), payload_type=APPROVAL_TYPE)
-    else:
-        data = add_signature(started[0], key, where=path.name)
-    write_atomic(path, data)
-    return path
+        return sign_new(approval.canonical(), (key,), payload_type=APPROVAL_TYPE)
+    return add_signature(started[0], key, where=f"{approval.approval_id}.dsse.json")
 
 
 def read_signed_so_far(
@@ -173,8 +192,35 @@ def standings(approvals: Path, *, now_s: int) -> tuple[Standing, ...]:
     proposed = {path.stem for path in (approvals / PROPOSALS).glob("*.json")}
     return tuple(
         _standing(approvals, name, role, published.get(name))
-        for name in sorted(proposed | published.keys())
+        if name not in root.notes
+        else _withdrawn(name, role, root.notes[name])
+        for name in sorted(proposed | published.keys() | root.notes.keys())
     )
+
+
+def _withdrawn(name: str, role: Role, note: bytes) -> Standing:
+    """Reads the note, which a curator listed; whose signature it bears itself may be a former curator's."""
+    said = fault = None
+    try:
+        payload = parse_envelope(note, where=name).payload
+        said = Withdrawal.parse_canonical(from_base64(payload, where=name), where=name)
+    except MemtrialError as error:
+        fault = f"withdrawn, by a note that cannot be read: {error.message}"
+    return Standing(name, (), role.threshold, False, 0, fault, said)
+
+
+def check_not_withdrawn(root: TrustRoot, approval_id: str) -> None:
+    """Refuses the name of an approval that was withdrawn.
+
+    Raises:
+        ApprovalRefused: it was.
+    """
+    if approval_id in root.notes:
+        raise ApprovalRefused(
+            "approval-withdrawn",
+            f"expected an approval that may still be signed, found that {approval_id} was withdrawn",
+            hint="see `memtrial approve status` for why; propose again under another --id",
+        )
 
 
 def _standing(approvals: Path, name: str, role: Role, published: bytes | None) -> Standing:

@@ -180,7 +180,7 @@ def test_a_withdrawal_reaches_a_run_at_its_next_attempt(here):
     way.close_trial(here.plan.trials[0].key)
     with pytest.raises(ApprovalRefused) as error:
         way.open_trial(place(here, attempt=2))
-    assert (error.value.reference, error.value.check) == ("approval-not-listed", 7)
+    assert (error.value.reference, error.value.check) == ("approval-withdrawn", 7)
     way.end()
     (book,) = (here.world.state / "spend").iterdir()
     assert book.read_bytes().count(b'"agent_called"') == 1

@@ -93,7 +93,7 @@ ATTACKS: tuple[Attack, ...] = (
         "approval-not-listed",
         7,
         "approval-not-listed",
-        "it was never published, or was withdrawn",
+        "it was never published",
         lambda w: w.changes.update(approval_id="smoke-two"),
     ),
     before(

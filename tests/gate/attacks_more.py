@@ -11,8 +11,9 @@ from pathlib import Path
 
 from orchestrator.core.canonical import sha256_hex
 from orchestrator.model.gate import GateConfig
-from orchestrator.trust.ceremony import withdraw_approval
+from orchestrator.trust.changes import withdraw_approval
 from orchestrator.trust.gate.before import BOOTSTRAP, CONFIG, TUF_FOLDER
+from orchestrator.trust.root.make import NOTE, drop_target, load, next_version, publish
 from tests.gate.attacks_host import WRITABLE, linked, replaced_by
 from tests.gate.catalogue import Attack, after
 from tests.gate.world import ID, World
@@ -93,6 +94,24 @@ def withdrawn(world: World) -> None:
     commit(world.repo, {})
 
 
+def listed_again(world: World, *, drop_note: bool = False) -> None:
+    """The other curator lists what was withdrawn once more, beside the note or in its place."""
+    folder = world.repo / TUF_FOLDER
+    listed = load(folder).approvals.targets
+    withdrawn(world)
+    made = load(folder)
+    made.approvals.targets.update(listed)
+    if drop_note:
+        drop_target(made, f"approvals/{ID}{NOTE}")
+    changed = next_version(made, "approvals", now_s=world.ingredients.now_s)
+    publish(folder, made, owners=(), curator=CURATORS[1], changed=changed)
+    commit(world.repo, {})
+
+
+def note_dropped(world: World) -> None:
+    listed_again(world, drop_note=True)
+
+
 ATTACKS: tuple[Attack, ...] = (
     after(
         "first-root-linked",
@@ -148,8 +167,22 @@ ATTACKS: tuple[Attack, ...] = (
     after(
         "approval-withdrawn",
         7,
-        "approval-not-listed",
+        "approval-withdrawn",
         "whoever withdrew it means it",
         withdrawn,
+    ),
+    after(
+        "withdrawn-approval-listed-again",
+        7,
+        "approval-withdrawn",
+        "one curator would undo what another did",
+        listed_again,
+    ),
+    after(
+        "withdrawal-dropped",
+        5,
+        "withdrawal-undone",
+        "one curator would undo what another did",
+        note_dropped,
     ),
 )

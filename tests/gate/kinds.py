@@ -172,7 +172,10 @@ KINDS: dict[int, Kind] = {
         ("root-by-new-owners-only", "root-by-old-owners-only"),
     ),
     57: Kind("a key twice in the first root", ("first-root-with-duplicate-key",)),
-    58: Kind("an approval that was withdrawn", ("approval-withdrawn",)),
+    58: Kind(
+        "an approval that was withdrawn",
+        ("approval-withdrawn", "withdrawn-approval-listed-again", "withdrawal-dropped"),
+    ),
     59: Kind(
         "another image, wheel or curator's manifest",
         (

@@ -149,7 +149,11 @@ def test_from_keys_to_a_judged_approval_by_commands_alone(people, clean_folder):
     )
     assert withdrawn["left"] == []
     listed = people.run("approve", "status")["approvals"]
-    assert [(s["id"], s["published"]) for s in listed] == [(ID, False)]
+    assert [(s["id"], s["published"], s["withdrawn_for"]) for s in listed] == [
+        (ID, False, "a mistake")
+    ]
+    again = people.run("approve", "sign", ID, "--curator", people.key("c2"), code=5)
+    assert again["error"]["reference"] == "approval-withdrawn"
 
 
 def test_owners_rotate_with_two_old_and_two_new_and_not_with_fewer(people):

@@ -210,7 +210,7 @@ def test_a_withdrawn_approval_holds_no_more(world, looks):
     withdrawn(world)
     with pytest.raises(ApprovalRefused) as refused:
         look()
-    assert (refused.value.check, refused.value.reference) == (7, "approval-not-listed")
+    assert (refused.value.check, refused.value.reference) == (7, "approval-withdrawn")
     assert len(made) == 1
 
 

@@ -34,13 +34,20 @@ def check_roles(state: State) -> None:
 def check_signatures(state: State) -> None:
     """Step 7."""
     root, roles = known(state.root), known(state.roles)
+    if state.asked.approval_id in root.notes:
+        raise refuse(
+            "approval-withdrawn",
+            f"approval {state.asked.approval_id} among those that hold",
+            "a curator's note that it was withdrawn; it never holds again, whatever is listed",
+            hint="see `memtrial approve status` for why; a new run needs a new proposal under another --id",
+        )
     path = f"approvals/{state.asked.approval_id}.dsse.json"
     envelope = root.approvals.get(path)
     if envelope is None:
         raise refuse(
             "approval-not-listed",
             f"approval {state.asked.approval_id} among those that hold",
-            "none of that name: it was never published, or was withdrawn",
+            "none of that name: it was never published",
             hint="see `memtrial approve status`",
         )
     role = role_of(roles, "approver", where="roles")

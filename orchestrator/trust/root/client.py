@@ -25,7 +25,7 @@ from tuf.ngclient import FetcherInterface, Updater, UpdaterConfig
 from orchestrator.core.canonical import sha256_hex
 from orchestrator.core.clock import utc_seconds
 from orchestrator.core.errors import ApprovalRefused
-from orchestrator.trust.root.make import APPROVAL_PATHS, APPROVALS, ROLES_TARGET
+from orchestrator.trust.root.make import APPROVAL_PATHS, APPROVALS, NOTE, ROLES_TARGET
 from orchestrator.trust.root.shape import Shaped, check_shape
 
 MAX_METADATA_BYTES = 512 * 1024
@@ -54,7 +54,10 @@ VERSIONS = tuple(f.name for f in fields(RootState) if f.name.endswith("_version"
 
 @dataclass(frozen=True, slots=True)
 class TrustRoot:
-    """A trust root that verified: the roles document, the approvals that hold, and what was seen."""
+    """A trust root that verified: the roles document, the approvals that hold, and what was seen.
+
+    `approvals` are those listed, by path; `notes` say of which approvals, by id, that they were withdrawn.
+    """
 
     root_version: int
     root_sha256: str
@@ -62,6 +65,7 @@ class TrustRoot:
     curators: frozenset[bytes]
     roles_data: bytes
     approvals: Mapping[str, bytes]
+    notes: Mapping[str, bytes]
     expires_s: int
     state: RootState
 
@@ -101,9 +105,10 @@ def read_root(
     shapes = _shapes(files)
     check_shape(bootstrap, where="bootstrap root")
     _check_chain(shapes)
-    verified, roles_data, approvals = _ask_client(files, bootstrap)
+    verified, roles_data, listed = _ask_client(files, bootstrap)
     state = _state(verified, seen, now_s)
     _check_people(verified)
+    _check_notes(shapes, listed)
     _check_bootstrap(files, bootstrap)
     root_data, root = verified["root"]
     return TrustRoot(
@@ -112,7 +117,12 @@ def read_root(
         owners=root.owners,
         curators=root.curators,
         roles_data=roles_data,
-        approvals=approvals,
+        approvals={path: data for path, data in listed.items() if not path.endswith(NOTE)},
+        notes={
+            path.removeprefix(f"{APPROVALS}/").removesuffix(NOTE): data
+            for path, data in listed.items()
+            if path.endswith(NOTE)
+        },
         expires_s=_expiry_s(verified, now_s),
         state=state,
     )
@@ -210,6 +220,18 @@ def _listed(verified: Verified) -> tuple[str, ...]:
     if outside:
         raise _refuse("target-outside-delegation", f"only {APPROVAL_PATHS}", outside[0])
     return listed
+
+
+def _check_notes(shapes: Mapping[str, Shaped], listed: Mapping[str, bytes]) -> None:
+    """What any metadata here lists as withdrawn must be listed so still: a curator alone could drop the note."""
+    dropped = sorted(
+        path
+        for shaped in shapes.values()
+        for path in shaped.targets
+        if path.endswith(NOTE) and path not in listed
+    )
+    if dropped:
+        raise _refuse("withdrawal-undone", f"{dropped[0]}, as earlier metadata lists it", "none")
 
 
 def _state(verified: Verified, seen: RootState, now_s: int) -> RootState:

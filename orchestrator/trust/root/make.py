@@ -42,6 +42,8 @@ LEAST_OWNERS = 2
 ROLES_TARGET = "roles.v1.json"
 APPROVALS = "approvals"
 APPROVAL_PATHS = "approvals/*"
+# No approval's file ends so, whatever its name is.
+NOTE = ".withdrawal.json"
 TIMESTAMP = "timestamp.json"
 
 
@@ -143,26 +145,50 @@ def publish(
         curator: who signs the rest.
         changed: names among root, targets, approvals; snapshot and timestamp always are.
     """
-    metadata, targets = folder / "metadata", folder / "targets"
+    earlier = {f"metadata/{path.name}": path.read_bytes() for path in folder.glob("metadata/*")}
+    made_of = signed_files(earlier, made, owners=owners, curator=curator, changed=changed)
+    for name, data in made_of.items():
+        write_atomic(folder / name, data)
+
+
+def signed_files(
+    earlier: Mapping[str, bytes],
+    made: Draft,
+    *,
+    owners: tuple[SigningKey, ...],
+    curator: SigningKey,
+    changed: frozenset[str],
+) -> dict[str, bytes]:
+    """Returns what `publish` writes, by path below the folder; the timestamp, which makes it hold, is last.
+
+    Args:
+        earlier: metadata that is there, by path, for the roles that did not change.
+        made: what to publish.
+        owners: who sign root and targets; those who own these no more sign the root alone.
+        curator: who signs the rest.
+        changed: names among root, targets, approvals.
+    """
+    files = {}
     if "root" in changed:
-        _write(metadata / f"{made.root.version}.root.json", made.root, owners)
-    data = {}
+        files[f"metadata/{made.root.version}.root.json"] = _signed_bytes(made.root, owners)
+    remaining = made.root.roles["targets"].keyids
+    present = tuple(key for key in owners if key.public.keyid in remaining)
     for name, role, keys in (
-        ("targets", made.targets, owners),
+        ("targets", made.targets, present),
         (APPROVALS, made.approvals, (curator,)),
     ):
-        path = metadata / f"{role.version}.{name}.json"
-        data[f"{name}.json"] = _write(path, role, keys) if name in changed else path.read_bytes()
-        made.snapshot.meta[f"{name}.json"] = MetaFile.from_data(
-            role.version, data[f"{name}.json"], ["sha256"]
-        )
-    snapshot = metadata / f"{made.snapshot.version}.snapshot.json"
-    made.timestamp.snapshot_meta = MetaFile.from_data(
-        made.snapshot.version, _write(snapshot, made.snapshot, (curator,)), ["sha256"]
-    )
-    for path_text, content in made.files.items():
-        write_atomic(targets / target_name(path_text, content), content)
-    _write(metadata / TIMESTAMP, made.timestamp, (curator,))
+        path = f"metadata/{role.version}.{name}.json"
+        if name in changed:
+            files[path] = _signed_bytes(role, keys)
+        data = files[path] if name in changed else earlier[path]
+        made.snapshot.meta[f"{name}.json"] = MetaFile.from_data(role.version, data, ["sha256"])
+    snapshot = _signed_bytes(made.snapshot, (curator,))
+    files[f"metadata/{made.snapshot.version}.snapshot.json"] = snapshot
+    made.timestamp.snapshot_meta = MetaFile.from_data(made.snapshot.version, snapshot, ["sha256"])
+    for path, content in made.files.items():
+        files[f"targets/{target_name(path, content)}"] = content
+    files[f"metadata/{TIMESTAMP}"] = _signed_bytes(made.timestamp, (curator,))
+    return files
 
 
 def target_name(path: str, data: bytes) -> str:
@@ -247,13 +273,11 @@ def _signed(path: Path, kind: type[S]) -> S:
     return signed
 
 
-def _write(path: Path, signed: S, keys: tuple[SigningKey, ...]) -> bytes:
+def _signed_bytes(signed: S, keys: tuple[SigningKey, ...]) -> bytes:
     metadata = Metadata(signed)
     for key in keys:
         metadata.sign(TufSigner(key), append=True)
-    data = metadata.to_bytes(JSONSerializer(compact=False))
-    write_atomic(path, data)
-    return data
+    return metadata.to_bytes(JSONSerializer(compact=False))
 
 
 def _later(now_s: int, life_s: int) -> datetime:

@@ -19,12 +19,10 @@ from orchestrator.trust.ceremony import (
     files_below,
     load_public,
     provision,
-    publish_approval,
     roles_of,
-    rotate_root,
     rule_of,
-    withdraw_approval,
 )
+from orchestrator.trust.changes import publish_approval, rotate_root, withdraw_approval
 from orchestrator.trust.envelope import open_signed
 from orchestrator.trust.proposals import sign_proposal, write_proposal
 from orchestrator.trust.roles import check_people, load_roles, role_of
@@ -64,7 +62,7 @@ def test_what_is_published_holds_until_the_approvals_end_and_may_be_withdrawn(ap
     after = withdraw_approval(approvals, ID, CURATORS[1], reason="a mistake", now_s=NOW_S)
     assert after.approvals == {}
     assert after.state.approvals_version == root.state.approvals_version + 1
-    note = (approvals / "withdrawn" / f"{ID}.dsse.json").read_bytes()
+    (note,) = after.notes.values()
     role = role_of(TRUSTED, "curator", where="roles")
     found = open_signed(note, role, payload_type=WITHDRAWAL_TYPE, where="note")
     said = Withdrawal.parse_canonical(found.payload, where="note")

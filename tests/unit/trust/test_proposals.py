@@ -18,7 +18,8 @@ from orchestrator.core.pae import to_base64
 from orchestrator.model.approval import APPROVAL_TYPE, GOVERNED, WITHDRAWAL_TYPE, ManyEnvelope
 from orchestrator.model.roles import Roles
 from orchestrator.model.statement import Signature
-from orchestrator.trust.ceremony import current, init_root, publish_approval
+from orchestrator.trust.ceremony import current, init_root
+from orchestrator.trust.changes import publish_approval
 from orchestrator.trust.envelope import open_started, sign_new
 from orchestrator.trust.gate.asked import Governed
 from orchestrator.trust.proposals import (
@@ -137,7 +138,7 @@ def test_another_proposal_than_the_signed_one_is_neither_signed_nor_published(ap
         sign_proposal(approvals, approval(), APPROVERS[number], TRUSTED)
     other = approval(nonce="e" * 64)
     assert sign_refused(approvals, other) == "proposal-not-the-signed-one"
-    with pytest.raises(ApprovalRefused, match="proposal that is published"):
+    with pytest.raises(ApprovalRefused, match="proposal that others signed"):
         publish_approval(approvals, other, CURATORS[0], now_s=NOW_S)
     assert current(approvals, now_s=NOW_S).approvals == {}
 

@@ -1,0 +1,133 @@
+"""What people change about a trust root that is there: publish, withdraw, rotate the owners.
+
+Reads and writes `approvals/` of a repository. Whose key may do what is said before anything is made.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from orchestrator.core.canonical import sha256_hex
+from orchestrator.core.errors import ApprovalRefused
+from orchestrator.core.keys import PublicKey, SigningKey
+from orchestrator.model.approval import APPROVAL_TYPE, WITHDRAWAL_TYPE, Withdrawal
+from orchestrator.trust.ceremony import TUF, change_root, current
+from orchestrator.trust.envelope import open_signed, sign_new
+from orchestrator.trust.gate.asked import Governed
+from orchestrator.trust.proposals import check_not_withdrawn, read_signed_so_far
+from orchestrator.trust.roles import load_roles, role_of
+from orchestrator.trust.root.client import TrustRoot
+from orchestrator.trust.root.make import (
+    APPROVALS,
+    NOTE,
+    drop_target,
+    load,
+    next_version,
+    put_target,
+    rotate_owners,
+)
+
+
+def publish_approval(
+    approvals: Path,
+    approval: Governed,
+    curator: SigningKey,
+    *,
+    now_s: int,
+    envelope: bytes | None = None,
+) -> TrustRoot:
+    """Lists a signed approval in the trust root, which is made to hold until the approval's end.
+
+    Args:
+        approvals: the folder of approvals.
+        approval: the proposal.
+        curator: who publishes.
+        now_s: the present time in seconds since 1970.
+        envelope: its signatures; by default those that lie in the folder.
+
+    Raises:
+        ApprovalRefused: it was withdrawn, no curator's key, too few signatures, or signatures under another proposal; nothing
+            is listed then.
+    """
+    root = current(approvals, now_s=now_s)
+    check_not_withdrawn(root, approval.approval_id)
+    check_curator(root, curator.public)
+    role = role_of(load_roles(root.roles_data, where="roles"), "approver", where="roles")
+    started = read_signed_so_far(approvals, approval, role)
+    data = envelope or (started[0] if started else None)
+    name = f"{approval.approval_id}.dsse.json"
+    if data is None:
+        raise ApprovalRefused(
+            "threshold-not-met",
+            f"{name}: expected signatures by {role.threshold} of the role {role.name}, found 0",
+            hint="have it signed: `memtrial approve sign`",
+        )
+    open_signed(data, role, payload_type=APPROVAL_TYPE, where=name)
+    made = load(approvals / TUF)
+    put_target(made, f"{APPROVALS}/{name}", data)
+    changed = next_version(made, APPROVALS, now_s=now_s, until_s=approval.window.expires_s)
+    return change_root(approvals, made, curator=curator, changed=changed, now_s=now_s)
+
+
+def withdraw_approval(
+    approvals: Path, approval_id: str, curator: SigningKey, *, reason: str, now_s: int
+) -> TrustRoot:
+    """Puts a signed note of why in the place of an approval, in the trust root: it never holds again.
+
+    Raises:
+        UsageError: it is not listed.
+        ApprovalRefused: no curator's key.
+        ValueError: the reason is no line of printable text.
+    """
+    root = current(approvals, now_s=now_s)
+    check_curator(root, curator.public)
+    name = f"{APPROVALS}/{approval_id}.dsse.json"
+    made = load(approvals / TUF)
+    drop_target(made, name)
+    note = Withdrawal(
+        approval_id=approval_id,
+        approval_sha256=sha256_hex(root.approvals[name]),
+        reason=reason,
+        withdrawn_s=now_s,
+    )
+    envelope = sign_new(note.canonical(), (curator,), payload_type=WITHDRAWAL_TYPE)
+    put_target(made, f"{APPROVALS}/{approval_id}{NOTE}", envelope)
+    changed = next_version(made, APPROVALS, now_s=now_s)
+    return change_root(approvals, made, curator=curator, changed=changed, now_s=now_s)
+
+
+def rotate_root(
+    approvals: Path,
+    *,
+    owners: tuple[PublicKey, ...],
+    signing: tuple[SigningKey, ...],
+    curator: SigningKey,
+    now_s: int,
+) -> int:
+    """Replaces the owners; needs two old and two new ones. Returns the new version.
+
+    Raises:
+        ApprovalRefused: no curator's key, or what was made does not verify; nothing was written then.
+    """
+    check_curator(current(approvals, now_s=now_s), curator.public)
+    made = load(approvals / TUF)
+    rotate_owners(made, owners, 2)
+    changed = next_version(made, "root", "targets", now_s=now_s)
+    root = change_root(
+        approvals, made, owners=signing, curator=curator, changed=changed, now_s=now_s
+    )
+    return root.root_version
+
+
+def check_curator(root: TrustRoot, key: PublicKey) -> None:
+    """Refuses a key that is no curator's, before anything is made with it.
+
+    Raises:
+        ApprovalRefused: it is none.
+    """
+    if key.raw not in root.curators:
+        raise ApprovalRefused(
+            "signer-not-in-role",
+            f"expected the key of a curator, found {key.keyid[:16]}",
+            hint="sign with a key that `memtrial trust status` lists as a curator's",
+        )

@@ -1,0 +1,121 @@
+"""Promise: the words of `trust` and `approve` refuse in plain words, and what they refuse changes nothing."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from orchestrator.cli.main import main
+from orchestrator.core.keys import SigningKey
+from orchestrator.trust.ceremony import files_below
+from orchestrator.trust.proposals import write_proposal
+from tests.unit.trust.test_proposals import ID, approval
+
+NAMES = ("o1", "o2", "o3", "a1", "a2", "a3", "c1", "c2", "s1", "l1", "n1", "n2", "n3")
+
+
+class Desk:
+    """Key files of everybody, an empty clone, and this machine's folders."""
+
+    def __init__(self, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        self.folder, self.repo, self.capsys = folder, folder / "repo", capsys
+        self.approvals = self.repo / "approvals"
+        (folder / "keys").mkdir(mode=0o700)
+        for name in NAMES:
+            SigningKey.create(Path(self.key(name)))
+
+    def key(self, name: str) -> str:
+        return str(self.folder / "keys" / name)
+
+    def keyid(self, name: str) -> str:
+        return SigningKey.load(Path(self.key(name))).public.keyid
+
+    def said(self, *words: str) -> tuple[int, str]:
+        """Runs a command; returns its exit code and all that it printed, in one line."""
+        code = main([*words, "--repository", str(self.repo)])
+        printed = self.capsys.readouterr()
+        return code, " ".join((printed.out + printed.err).split())
+
+    def given(self, *words: str) -> Any:
+        """Runs a command that must succeed; returns its document."""
+        assert main([*words, "--repository", str(self.repo), "--json"]) == 0
+        return json.loads(self.capsys.readouterr().out)
+
+    def refused(self, *words: str) -> tuple[int, str]:
+        """Runs a command that must change nothing; returns its exit code and what it printed."""
+        before = files_below(self.folder)
+        found = self.said(*words)
+        assert files_below(self.folder) == before
+        return found
+
+    def init_words(self, **changes: tuple[str, ...]) -> list[str]:
+        """The words that make a root; an option is given as often as it has values."""
+        options = {
+            "name": ("example",),
+            "named": ("example/memtrial",),
+            "owner": tuple(self.key(f"o{n}") for n in (1, 2, 3)),
+            "approver": tuple(self.key(f"a{n}") for n in (1, 2, 3)),
+            "curator": tuple(self.key(f"c{n}") for n in (1, 2)),
+            "supervisor": (self.key("s1"),),
+            "ledger": (self.key("l1"),),
+            "supervisor-uid": (str(os.geteuid()),),
+            "supervisor-prefix": ("/opt/memtrial",),
+            "supervisor-state": (str(self.folder / "state"),),
+            "system": (str(self.folder / "system"),),
+        }
+        given = {**options, **{name.replace("_", "-"): value for name, value in changes.items()}}
+        words = [
+            word for name, values in given.items() for v in values for word in (f"--{name}", v)
+        ]
+        return ["trust", "init", *words]
+
+    def publish(self) -> None:
+        """Makes a root, and publishes an approval by two approvers and a curator."""
+        self.given(*self.init_words())
+        write_proposal(self.approvals, approval())
+        self.given("approve", "sign", ID, "--key", self.key("a1"))
+        self.given("approve", "sign", ID, "--key", self.key("a2"), "--curator", self.key("c1"))
+
+
+@pytest.fixture
+def desk(tmp_path, capsys):
+    return Desk(tmp_path, capsys)
+
+
+def withdraw(desk: Desk, reason: str) -> list[str]:
+    return ["approve", "withdraw", ID, "--curator", desk.key("c1"), "--reason", reason]
+
+
+@pytest.mark.parametrize("reason", ["", "two\nlines", "a\x1b[2J", "x" * 201])
+def test_a_reason_that_is_no_line_is_refused_as_an_argument(desk, reason):
+    desk.publish()
+    code, told = desk.refused(*withdraw(desk, reason))
+    assert (code, "1 to 200 printable characters in one line" in told) == (2, True)
+
+
+def test_what_was_withdrawn_is_shown_and_another_curator_does_not_publish_it_again(desk):
+    desk.publish()
+    # As a keyboard may give it: letter and dots apart.
+    desk.given(*withdraw(desk, "Mu\u0308ller's key is lost"))
+    _, told = desk.said("approve", "status")
+    assert f"{ID}: withdrawn 2" in told
+    assert "Müller's key is lost" in told
+    for key in ("--curator", "c2"), ("--key", "a3"):
+        code, told = desk.refused("approve", "sign", ID, key[0], desk.key(key[1]))
+        assert (code, "approval-withdrawn" in told) == (5, True)
+    assert desk.given("approve", "status")["approvals"][0]["published"] is False
+
+
+def test_a_curators_key_that_is_none_leaves_no_signature_of_the_approver(desk):
+    desk.publish()
+    write_proposal(desk.approvals, approval(approval_id="other"))
+    for approver, curator, expected in (("a2", "a2", "key of a curator"), ("a2", "c1", "found 1")):
+        code, told = desk.refused(
+            *("approve", "sign", "other"),
+            *("--key", desk.key(approver), "--curator", desk.key(curator)),
+        )
+        assert (code, expected in told) == (5, True)
