@@ -67,7 +67,7 @@ def check_injections(opened: Opened, dossier: Dossier, spent: Spent) -> Found:
         if not said.holds and attempt.ended and attempt.ended.verdict_sha256:
             raise _differs(trial, "no verdict of an attempt whose memory is unproven", "one")
         proven += 1
-        files += len(said.steering)
+        files += len(said.steering) + (said.more_steering.count if said.more_steering else 0)
     told = [f"{withheld} withheld"] if withheld else []
     told += [f"lines of {files} steering files are the record's own word"] if files else []
     return Found(proven, "; ".join(told) or "each from its recorded calls", not told)
@@ -150,13 +150,18 @@ def _stated(opened: Opened, trial: Trial, attempt: AttemptRecord) -> str | None:
 
 
 def _compare(trial: Trial, said: InjectionProof, again: InjectionProof) -> None:
-    """Everything must be equal but for the signs of files, which decide only where they are the only ones."""
+    """Everything must be equal but for the signs of files, which decide only where they are the only ones.
+
+    A sign is of a file that the proof itself names as steering, and those are counted in the answer.
+    """
     kept: dict[str, object] = {name: getattr(said, name) for name in OWN_WORD}
     if said.files and not again.foreign and again.result not in {"no_call", "unprompted"}:
         kept |= {"result": "foreign", "detail": said.files[0].told, "blame": None}
     expected = again.model_copy(update=kept)
-    signs = (*said.files, *said.noted_files)
-    if said != expected or not all(sign.sign.startswith(FILE_SIGN) for sign in signs):
+    signs = {sign.sign for sign in (*said.files, *said.noted_files)}
+    named = {f"{FILE_SIGN}{path}" for path in said.steering}
+    beyond = {sign for sign in signs - named if not sign.startswith(FILE_SIGN)}
+    if said != expected or (signs - named if said.more_steering is None else beyond):
         raise _differs(trial, f"the proof that its calls give ({expected.result})", said.result)
 
 

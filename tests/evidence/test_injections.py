@@ -7,13 +7,16 @@ from types import SimpleNamespace
 
 import pytest
 
-from orchestrator.audit.reprove import check_injections
+from orchestrator.audit.reprove import _compare, check_injections
 from orchestrator.audit.respend import Spent, _check_caps, check_spending
 from orchestrator.audit.verify import examine, verify_bundle
 from orchestrator.audit.view import MemoryView
 from orchestrator.core.errors import Negative
 from orchestrator.model.exchange import Exchange, Reserved, Settled
+from orchestrator.model.proof import PROOF, Foreign, InjectionProof, Rest
+from orchestrator.model.record import Stage
 from orchestrator.model.usage import Caps
+from orchestrator.pipeline.memory_audits import artifact_of
 
 CAPS = Caps(
     per_call_usd_micros=70,
@@ -66,3 +69,48 @@ def test_a_call_whose_body_was_withheld_is_counted_and_not_called_proven(chattin
     less = ((digest, first.model_copy(update={"request": request})), *accounts.traffic[1:])
     found = check_injections(seen.opened, seen.dossier, Spent(replace(accounts, traffic=less)))
     assert (found.count, found.whole, found.detail) == (1, False, "1 withheld")
+
+
+@pytest.fixture(scope="module")
+def proven(chatting):
+    """A trial of an agent that asked a model, and its proof."""
+    seen = examine(MemoryView(chatting.files), chatting.trust, name="chatting")
+    assert seen.opened is not None
+    assert seen.dossier is not None
+    trial = seen.dossier.plan.trials[0]
+    attempt = seen.dossier.run.trial(trial.key).graded
+    assert attempt is not None
+    sha256 = artifact_of(attempt, Stage.ACT, PROOF)
+    assert sha256 is not None
+    return trial, InjectionProof.parse_canonical(seen.opened.files.get(sha256), where=PROOF)
+
+
+def signed(proof: InjectionProof, sign: str, **more: object) -> InjectionProof:
+    return proof.model_copy(
+        update={"noted_files": (Foreign(ordinal=0, pointer="/p", sign=sign),), **more}
+    )
+
+
+@pytest.mark.parametrize(
+    "more",
+    [{"steering": ("AGENTS.md",)}, {"more_steering": Rest(count=1, sha256="0" * 64)}],
+    ids=["named", "beyond the bound of names"],
+)
+def test_the_sign_of_a_file_that_the_proof_names_is_the_records_own_word(proven, more):
+    trial, proof = proven
+    _compare(trial, signed(proof, "file AGENTS.md", **more), proof)
+
+
+@pytest.mark.parametrize(
+    ("sign", "more"),
+    [
+        ("file AGENTS.md", {}),
+        ("file AGENTS.md", {"steering": ("CLAUDE.md",)}),
+        ("[mem:", {"steering": ("CLAUDE.md",), "more_steering": Rest(count=1, sha256="0" * 64)}),
+    ],
+    ids=["none steers", "another steers", "no file"],
+)
+def test_the_sign_of_a_file_that_the_proof_does_not_name_is_refused(proven, sign, more):
+    trial, proof = proven
+    with pytest.raises(Negative, match="the proof that its calls give"):
+        _compare(trial, signed(proof, sign, **more), proof)
