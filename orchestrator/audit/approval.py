@@ -35,7 +35,7 @@ from orchestrator.model.usage import PROVIDER_OF, Usage
 from orchestrator.pipeline.dossier import Dossier
 from orchestrator.trust.envelope import Opened as Signed
 from orchestrator.trust.envelope import open_signed
-from orchestrator.trust.roles import load_roles, role_of
+from orchestrator.trust.roles import TrustedRoles, check_sealing_key, load_roles, role_of
 from orchestrator.trust.strict import read_signed
 
 AnyApproval = LocalApproval | OfficialApproval | SmokeApproval
@@ -64,8 +64,8 @@ def check_approval(
         approvers: key ids of those who may approve, from outside the bundle.
 
     Raises:
-        Negative: missing, not the one that the ledger names, not signed, by others, of another plan, or not
-            kept to.
+        Negative: missing, not the one that the ledger names, not signed, by others, of another plan, not
+            kept to, or of a run that another key than the ledger's sealed.
     """
     data = opened.files.optional(layout.APPROVAL)
     pin = dossier.plan.gateway
@@ -91,6 +91,7 @@ def check_approval(
     ):
         if expected != found:
             raise _differs(f"{what} {expected}", str(found))
+    _check_sealed(opened, dossier)
     _check_approvers(signed, allowed, approvers)
     calls = _check_record(allowed, dossier, accounts)
     _check_asked(pin, accounts)
@@ -113,6 +114,20 @@ def _entry_of(dossier: Dossier) -> RunApproved | None:
     return dossier.run.approved
 
 
+def _check_sealed(opened: Opened, dossier: Dossier) -> None:
+    """Refuses a run of phase smoke or official that another key sealed than the roles name as the ledger's."""
+    if dossier.plan.phase == "local":
+        return
+    try:
+        check_sealing_key(_roles_of(opened), opened.card.key.keyid)
+    except ApprovalRefused as error:
+        raise Negative(
+            error.reference,
+            f"{layout.ROLES}: {error.message}",
+            hint="whoever sealed it is not whom its trust root names for that: do not rely on it",
+        ) from error
+
+
 def _check_approvers(signed: Signed, allowed: _Allowed, approvers: frozenset[str]) -> None:
     """Counts only those signers whose keys the reader knows, where any were given."""
     known = set(signed.signers) & approvers
@@ -126,20 +141,24 @@ def _check_approvers(signed: Signed, allowed: _Allowed, approvers: frozenset[str
 
 def _read(opened: Opened, dossier: Dossier, data: bytes) -> tuple[_Allowed, Signed]:
     """Verifies the signatures by the roles of the bundle, and reads what was signed."""
-    roles_data = opened.files.optional(layout.ROLES)
-    if roles_data is None:
-        raise _differs(f"{layout.ROLES} beside the approval", "none")
     local = dossier.plan.phase == "local"
     try:
-        roles = load_roles(roles_data, where=layout.ROLES)
+        roles = _roles_of(opened)
         role = role_of(roles, "operator" if local else "approver", where=layout.ROLES)
         kind = LOCAL_TYPE if local else APPROVAL_TYPE
         signed = open_signed(data, role, payload_type=kind, where=layout.APPROVAL)
         read_signed(signed.payload, where=layout.APPROVAL)
-        allowed = _parsed(signed.payload, sha256_hex(roles_data), role.threshold, local=local)
+        allowed = _parsed(signed.payload, roles.sha256, role.threshold, local=local)
     except (ApprovalRefused, DocumentError) as error:
         raise Negative(error.reference, error.message, hint=error.hint) from error
     return allowed, signed
+
+
+def _roles_of(opened: Opened) -> TrustedRoles:
+    data = opened.files.optional(layout.ROLES)
+    if data is None:
+        raise _differs(f"{layout.ROLES} beside the approval", "none")
+    return load_roles(data, where=layout.ROLES)
 
 
 def _parsed(payload: bytes, roles_sha256: str, threshold: int, *, local: bool) -> _Allowed:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from orchestrator.cli import render
 from orchestrator.cli.session import add_workers, work
 from orchestrator.cli.trust_options import add_repository, add_system, repository_of
-from orchestrator.core.errors import ApprovalRefused
+from orchestrator.core.errors import ApprovalRefused, MemtrialError
 
 if TYPE_CHECKING:
     from orchestrator.pipeline.watch import Watch
@@ -72,8 +72,8 @@ def _dispatch(arguments: argparse.Namespace) -> None:
             "expected a plan of phase smoke or official, found phase local",
             hint="approve it yourself: `memtrial approve local PLAN --max-usd N`",
         )
-    SigningKey.load(arguments.key)
-    supervised = Supervised(plan, arguments.approval, path=arguments.socket)
+    keyid = SigningKey.load(arguments.key).public.keyid
+    supervised = Supervised(plan, arguments.approval, sealing_keyid=keyid, path=arguments.socket)
 
     def go(watch: Watch, workers: int) -> Path:
         return start_run(plan, watch=watch, workers=workers, supervised=supervised)
@@ -111,4 +111,31 @@ def _missing(arguments: argparse.Namespace) -> list[str]:
             f"a supervisor at {arguments.socket}: docs/security/supervisor.md",
         ),
     ]
-    return [text for absent, text in needed if absent]
+    found = [text for absent, text in needed if absent]
+    return found + (_unfit(arguments, repository) if (repository / TUF_FOLDER).is_dir() else [])
+
+
+def _unfit(arguments: argparse.Namespace, repository: Path) -> list[str]:
+    """Says what the clone's own trust root does not have of the key and the approval that were named."""
+    from orchestrator.core.clock import unix_time_s
+    from orchestrator.core.keys import SigningKey
+    from orchestrator.trust.ceremony import current
+    from orchestrator.trust.roles import check_sealing_key, load_roles
+
+    key, approval = arguments.key, arguments.approval
+    try:
+        root = current(repository / "approvals", now_s=int(unix_time_s()))
+        roles = load_roles(root.roles_data, where="roles")
+    except MemtrialError as error:
+        return [f"a trust root that holds ({error.reference}): {error.message}"]
+    found = []
+    try:
+        if key is not None and key.is_file():
+            check_sealing_key(roles, SigningKey.load(key).public.keyid)
+    except MemtrialError as error:
+        found.append(f"the ledger's key in {key} ({error.reference}): {error.message}")
+    if approval is not None and f"approvals/{approval}.dsse.json" not in root.approvals:
+        found.append(
+            f"an approval {approval} in the trust root, where none of that name is published; `memtrial approve status` lists them"
+        )
+    return found

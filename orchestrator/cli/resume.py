@@ -36,8 +36,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Finishes the run and prints the report."""
+    from orchestrator.core.keys import SigningKey
     from orchestrator.core.places import results_root
     from orchestrator.pipeline.find import find_run
+    from orchestrator.pipeline.ledgerkey import check_ledgers_key
     from orchestrator.pipeline.seal import keep_operators_seal
     from orchestrator.pipeline.setup import resume_run
     from orchestrator.pipeline.whole import is_whole
@@ -48,7 +50,9 @@ def run(arguments: argparse.Namespace) -> int:
         finish(folder, as_json=arguments.json, named=arguments.run, seal=False)
         return 0
     named = os.environ.get("MEMTRIAL_SIGNING_KEY")
+    keyid = SigningKey.load(Path(named)).public.keyid if named else None
     keep_operators_seal(folder, "operator" if named else "ephemeral-local")
+    check_ledgers_key(folder, keyid)
 
     def go_on(watch: Watch, workers: int) -> Path:
         resume_run(
@@ -57,6 +61,7 @@ def run(arguments: argparse.Namespace) -> int:
             workers=workers,
             full=arguments.full,
             supervisor=arguments.supervisor,
+            sealing_keyid=keyid,
         )
         return folder
 

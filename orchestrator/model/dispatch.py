@@ -19,11 +19,15 @@ RECORD_FILES = ("traffic.jsonl", "bodies.pack", "spend.jsonl")
 
 
 class DispatchAsked(Closed):
-    """An operator asks that a run be dispatched, or go on, under a published approval."""
+    """An operator asks that a run be dispatched, or go on, under a published approval.
+
+    `sealing_keyid` names the key that will seal the run.
+    """
 
     kind: Literal["dispatch"] = "dispatch"
     approval_id: Slug
     run_id: Slug
+    sealing_keyid: Sha256
     plan_sha256: Sha256
     plan_bytes: Annotated[int, Field(gt=0, le=MAX_PLAN_BYTES)]
 

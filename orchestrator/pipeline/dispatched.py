@@ -57,10 +57,20 @@ _KINDS: dict[int, type[MemtrialError]] = {
 class Supervised:
     """The gateway of one run, in the supervisor's process. Threads may open and close trials together."""
 
-    def __init__(self, plan: Plan, approval_id: str, *, path: Path = SOCKET) -> None:
-        """Takes down what will be asked; connects when the run has its id."""
+    def __init__(
+        self, plan: Plan, approval_id: str, *, sealing_keyid: str, path: Path = SOCKET
+    ) -> None:
+        """Takes down what will be asked; connects when the run has its id.
+
+        Args:
+            plan: the approved plan.
+            approval_id: of its approval.
+            sealing_keyid: of the key that will seal the run, the ledger's.
+            path: of the supervisor's socket.
+        """
         self._plan_data = plan.canonical()
         self._approval_id = approval_id
+        self._sealing_keyid = sealing_keyid
         self._path = path
         self._lock = threading.Lock()
         self._connection: socket.socket | None = None
@@ -75,6 +85,7 @@ class Supervised:
         order = DispatchAsked(
             approval_id=self._approval_id,
             run_id=run_id,
+            sealing_keyid=self._sealing_keyid,
             plan_sha256=sha256_hex(self._plan_data),
             plan_bytes=len(self._plan_data),
         )
@@ -177,11 +188,14 @@ class Supervised:
             raise
 
 
-def supervised_again(plan: Plan, folder: Path, path: Path) -> Supervised | None:
+def supervised_again(
+    plan: Plan, folder: Path, path: Path, sealing_keyid: str | None
+) -> Supervised | None:
     """Returns the way to the supervisor for a run that goes on; None where it needs none.
 
     Raises:
-        ApprovalRefused: the run's folder has no approval, or not one of this phase.
+        ApprovalRefused: the run's folder has no approval, or not one of this phase; no key is named that
+            could seal the run.
     """
     if not isinstance(plan.gateway, LivePin) or plan.phase == "local":
         return None
@@ -195,7 +209,13 @@ def supervised_again(plan: Plan, folder: Path, path: Path) -> Supervised | None:
             f"{folder.name}: expected {layout.APPROVAL}, the approval that this run began under, found none; nothing was contacted",
             hint="restore it from a copy, or dispatch a new run",
         ) from error
-    return Supervised(plan, approval.approval_id, path=path)
+    if sealing_keyid is None:
+        raise ApprovalRefused(
+            "seal-not-by-ledger",
+            f"{folder.name}: expected the ledger's key, which seals the run, found none; nothing was contacted",
+            hint=f"name its file: MEMTRIAL_SIGNING_KEY=FILE memtrial resume {folder.name}",
+        )
+    return Supervised(plan, approval.approval_id, sealing_keyid=sealing_keyid, path=path)
 
 
 def _plain(place: TrialPlace) -> dict[str, object]:

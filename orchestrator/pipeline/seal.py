@@ -42,6 +42,7 @@ from orchestrator.pipeline.dossier import (
     plan_inputs,
     read_dossier,
 )
+from orchestrator.pipeline.ledgerkey import check_ledgers_key
 from orchestrator.pipeline.materials import collect_materials
 from orchestrator.pipeline.memory_audits import audits_of
 from orchestrator.pipeline.reviews import pinned_reviews
@@ -105,16 +106,16 @@ def seal_run(
 
     Args:
         folder: the run, with its report.json written, or to be written.
-        signer: whose key signs.
-        inputs: where what the plan pins lies.
+        signer, inputs: whose key signs, and where what the plan pins lies.
         reports: report.json and what is written beside it, by name, where they are not written yet.
 
     Raises:
         UsageError: another process has the run open, or an operator's seal would be replaced by one of no name.
+        ApprovalRefused: its approval has the ledger's key seal it, and this is another.
         IntegrityError: the record is broken, or the fixtures are not the ones of the plan.
     """
     with exclusive(folder / layout.LEDGER):
-        keep_operators_seal(folder, signer.label)
+        _check_signer(folder, signer)
         dossier = read_dossier(
             (folder / layout.PLAN).read_bytes(), (folder / layout.LEDGER).read_bytes()
         )
@@ -148,6 +149,11 @@ def seal_run(
         return SealOutcome(
             card.key.keyid, signer.label, count, statements, dossier.content.tree.size
         )
+
+
+def _check_signer(folder: Path, signer: Signer) -> None:
+    keep_operators_seal(folder, signer.label)
+    check_ledgers_key(folder, signer.key.public.keyid)
 
 
 def keep_operators_seal(folder: Path, label: KeyLabel) -> None:

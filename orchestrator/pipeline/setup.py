@@ -292,6 +292,7 @@ def resume_run(
     workers: int,
     full: bool = False,
     supervisor: Path = SOCKET,
+    sealing_keyid: str | None = None,
 ) -> None:
     """Takes a run up again where it stopped; `full` trusts no earlier checkpoint.
 
@@ -300,6 +301,7 @@ def resume_run(
         watch: shows the progress.
         workers, full: trials at a time, 0 chooses; check every record and blob again.
         supervisor: its socket, for a run of phase smoke or official.
+        sealing_keyid: of the ledger's key, which seals such a run.
 
     Raises:
         Cancelled: a signal stopped it again.
@@ -315,7 +317,7 @@ def resume_run(
     with stoppable(sandbox, watch) as stopper:
         # Images and engine may have taken longer than the approval's window lasted.
         check_resumable(plan, folder)
-        supervised = supervised_again(plan, folder, supervisor)
+        supervised = supervised_again(plan, folder, supervisor, sealing_keyid)
         if supervised is not None:
             unwritten = unwritten_of(folder, supervised.approve(folder.name).entry)
         append_approval(folder, unwritten)

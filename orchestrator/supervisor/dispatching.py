@@ -44,6 +44,7 @@ from orchestrator.supervisor.peers import close_to_others, may_call
 from orchestrator.trust.approvals import live_pin
 from orchestrator.trust.gate.asked import GateAsked, Governed
 from orchestrator.trust.gate.official import Dispatch, check_holds, dispatch
+from orchestrator.trust.roles import TrustedRoles, check_sealing_key
 
 T = TypeVar("T")
 RUNS = "runs"
@@ -187,13 +188,15 @@ def record_of(means: Means, approval: Governed) -> Path:
     return means.state / RUNS / approval.nonce
 
 
-def check_ready(means: Means, approval: Governed) -> None:
+def check_ready(means: Means, approval: Governed, roles: TrustedRoles, sealing_keyid: str) -> None:
     """Refuses a run that could not begin, before its approval is used up.
 
     Raises:
         EnvironmentMissing: no key of the provider, or folders in which nothing can be made.
-        ApprovalRefused: the approval's spend book knows of less than its record.
+        ApprovalRefused: another key than the ledger's would seal it, or the approval's spend book knows of
+            less than its record.
     """
+    check_sealing_key(roles, sealing_keyid)
     means.keys.header(approval.runner.upstream.provider)
     record = record_of(means, approval)
     check_book(book_of(means.state, approval.nonce), record)
@@ -219,7 +222,10 @@ def serve_dispatch(order: DispatchAsked, lines: Lines, means: Means, operator_ui
                 "plan-cut", "expected the announced plan, found another", hint="end"
             )
         ask = partial(means.asked, plan_data, order.approval_id, order.run_id)
-        given = dispatch(ask(), lambda approval: check_ready(means, approval))
+        given = dispatch(
+            ask(),
+            lambda approval, roles: check_ready(means, approval, roles, order.sealing_keyid),
+        )
         plan = Plan.parse_canonical(plan_data, where="plan")
         # A withdrawal reaches the run when its next attempt is to be opened.
         holds = partial(check_holds, ask, given.envelope)

@@ -144,6 +144,21 @@ def check_people(
         )
 
 
+def check_sealing_key(trusted: TrustedRoles, keyid: str | None) -> None:
+    """Refuses any key but the ledger's, which alone seals a run of phase smoke or official.
+
+    Raises:
+        ApprovalRefused: it is no key of that role, or these roles have none.
+    """
+    role = role_of(trusted, "ledger", where="roles")
+    if keyid not in role.keys:
+        raise ApprovalRefused(
+            "seal-not-by-ledger",
+            f"expected the run to be sealed by the ledger's key {', '.join(k[:16] for k in role.keys)}, found {keyid[:16] if keyid else 'no key'}",
+            hint="name the file of the ledger's own key: `make official KEY=FILE`, `memtrial seal RUN --key FILE`, or MEMTRIAL_SIGNING_KEY=FILE",
+        )
+
+
 def signers_of(envelope: ManyEnvelope) -> tuple[str, ...]:
     """Returns the keyids that an envelope names, unverified."""
     return tuple(signature.keyid for signature in envelope.signatures)

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from orchestrator.core.keys import SigningKey
 from orchestrator.gateway.keys import ProviderKeys
 from orchestrator.model.gate import GateConfig
 from orchestrator.model.plan import Plan
@@ -22,7 +23,7 @@ from tests.gate.world import ID, UID, World, ingredients, make_world
 from tests.played_chat import ChattingSandbox
 from tests.recorded import benches, write_reports
 from tests.unit.gateway.upstream import FakeServer, fake_provider
-from tests.unit.trust.support import SUPERVISOR
+from tests.unit.trust.support import LEDGER, SUPERVISOR
 
 KEY = "planted-openai-key-2b6e/+=s"
 
@@ -39,9 +40,10 @@ class Site:
     def plan(self) -> Plan:
         return self.world.ingredients.plan
 
-    def way(self, plan: Plan | None = None) -> Supervised:
-        """The operator's way to the supervisor."""
-        return Supervised(plan or self.plan, ID, path=self.socket)
+    def way(self, plan: Plan | None = None, *, key: SigningKey = LEDGER) -> Supervised:
+        """The operator's way to the supervisor, with the key that would seal the run."""
+        keyid = key.public.keyid
+        return Supervised(plan or self.plan, ID, sealing_keyid=keyid, path=self.socket)
 
 
 @contextlib.contextmanager

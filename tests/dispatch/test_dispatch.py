@@ -33,6 +33,7 @@ from tests.dispatch.conftest import smoke
 from tests.dispatch.supervised import KEY, Site, run_played, site
 from tests.gate.attacks_more import withdrawn
 from tests.unit.gateway.support import chat, post
+from tests.unit.trust.support import APPROVERS, LEDGER, SUPERVISOR, key
 
 BODY = {**chat(), "model": "model-1"}
 
@@ -113,6 +114,15 @@ def test_the_approval_serves_no_second_run_and_the_first_goes_on(here):
             here.way().approve("run-2")
     assert (error.value.reference, error.value.check) == ("nonce-used", 15)
     assert uses(here) == ["run-1"]
+
+
+@pytest.mark.parametrize("sealer", [APPROVERS[0], SUPERVISOR, key("nobody")])
+def test_a_run_that_another_key_than_the_ledgers_would_seal_uses_nothing_up(here, sealer):
+    assert refused(lambda: here.way(key=sealer).approve("run-1")) == "seal-not-by-ledger"
+    assert uses(here) == []
+    assert not list(here.socket.parent.glob("r*"))
+    with closing(here.way()) as way:
+        way.approve("run-1")
 
 
 def test_two_at_once_of_one_run_share_nothing(here):
@@ -382,9 +392,12 @@ def test_a_run_goes_on_under_the_approval_in_its_folder_and_ledger(here, tmp_pat
     folder = tmp_path / "run-1"
     began(folder, here).close()
     with pytest.raises(ApprovalRefused, match="approval that this run began under"):
-        supervised_again(here.plan, folder, here.socket)
+        supervised_again(here.plan, folder, here.socket, LEDGER.public.keyid)
     approved.write(folder)
-    again = supervised_again(here.plan, folder, here.socket)
+    assert refused(lambda: supervised_again(here.plan, folder, here.socket, None)) == (
+        "seal-not-by-ledger"
+    )
+    again = supervised_again(here.plan, folder, here.socket, LEDGER.public.keyid)
     assert isinstance(again, Supervised)
     entry = again.approve("run-1").entry
     append_approval(folder, unwritten_of(folder, entry))

@@ -23,6 +23,7 @@ from orchestrator.trust.nonces import NonceBook
 from tests.dispatch.conftest import smoke
 from tests.dispatch.supervised import Site, site
 from tests.gate.world import ID
+from tests.unit.trust.support import LEDGER
 
 pytestmark = pytest.mark.docker
 OPERATOR_UID, STRANGER_UID = 65534, 65533
@@ -83,6 +84,7 @@ def order(here: Site, **changes: Any) -> str:
         "kind": "dispatch",
         "approval_id": ID,
         "run_id": "run-1",
+        "sealing_keyid": LEDGER.public.keyid,
         "plan_bytes": len(plan),
         "plan_sha256": sha256_hex(plan),
         **changes,

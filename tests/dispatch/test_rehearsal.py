@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import base64
 import json
+import shutil
+import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +20,7 @@ from orchestrator.audit.approval import check_approval
 from orchestrator.audit.trust import Trust
 from orchestrator.audit.verify import verify_bundle
 from orchestrator.audit.view import FolderView
+from orchestrator.cli.main import main
 from orchestrator.core.canonical import canonical_bytes, sha256_hex
 from orchestrator.core.errors import ApprovalRefused, IntegrityError, Negative
 from orchestrator.gateway.accounts import read_accounts
@@ -26,6 +29,7 @@ from orchestrator.model.approval import APPROVAL_TYPE
 from orchestrator.model.plan import Plan
 from orchestrator.model.record import RunApproved
 from orchestrator.pipeline import plan as planning
+from orchestrator.pipeline import seal as sealing
 from orchestrator.pipeline.dossier import read_dossier
 from orchestrator.pipeline.seal import Signer
 from orchestrator.trust.envelope import sign_new
@@ -34,7 +38,7 @@ from tests.dispatch.supervised import Site, run_played, site
 from tests.live import USD, live_plan
 from tests.recorded import files_of, seal
 from tests.unit.gateway.upstream import USAGES
-from tests.unit.trust.support import APPROVERS, LEDGER
+from tests.unit.trust.support import APPROVERS, LEDGER, key, key_file
 
 # Whom a stranger was told to know as approvers.
 PEOPLE = frozenset(approver.public.keyid for approver in APPROVERS)
@@ -66,9 +70,6 @@ class Whole:
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory) -> Iterator[Whole]:
-    import shutil
-    import tempfile
-
     place = Path(tempfile.mkdtemp(prefix=".memtrial-test-", dir=Path.home()))
     try:
         with site(place, official, kind="rehearsal") as here:
@@ -121,6 +122,7 @@ def test_a_stranger_verifies_the_bundle_by_the_ledgers_key_and_the_approval_in_i
 def test_a_stranger_sees_from_the_record_that_what_was_signed_was_kept_to(whole, cap, least):
     """The same record under approvals that allow exactly what was used, and one less."""
     files = files_of(whole.folder)
+    card = SimpleNamespace(key=SimpleNamespace(keyid=LEDGER.public.keyid))
     document = whole.here.world.ingredients.approval
     for allowed, kept in ((least, True), (least - 1, False)):
         caps = {**document["caps"], cap: allowed}
@@ -132,13 +134,51 @@ def test_a_stranger_sees_from_the_record_that_what_was_signed_was_kept_to(whole,
         assert entry is not None
         dossier.run.approved = entry.model_copy(update={"approval_sha256": sha256_hex(envelope)})
         held = {**files, layout.APPROVAL: envelope}
-        opened: Any = SimpleNamespace(files=SimpleNamespace(optional=held.get))
+        opened: Any = SimpleNamespace(files=SimpleNamespace(optional=held.get), card=card)
         accounts = read_accounts(held.get)
         if kept:
             assert check_approval(opened, dossier, accounts, PEOPLE).whole
         else:
             with pytest.raises(Negative, match=f"at most {allowed}"):
                 check_approval(opened, dossier, accounts, PEOPLE)
+
+
+@pytest.mark.parametrize("named", [APPROVERS[0], key("nobody")])
+def test_no_other_key_seals_the_run_or_goes_on_with_it(whole, capsys, monkeypatch, tmp_path, named):
+    path = key_file(tmp_path, named)
+    before = files_of(whole.folder)
+    assert main(["seal", str(whole.folder), "--key", str(path)]) == ApprovalRefused.exit_code
+    assert "seal-not-by-ledger" in capsys.readouterr().err
+    monkeypatch.setenv("MEMTRIAL_SIGNING_KEY", str(path))
+    monkeypatch.setattr("orchestrator.pipeline.whole.is_whole", lambda *_, **__: False)
+    assert main(["resume", str(whole.folder)]) == ApprovalRefused.exit_code
+    assert "seal-not-by-ledger" in capsys.readouterr().err
+    assert files_of(whole.folder) == before
+
+
+def test_a_run_that_was_not_sealed_yet_goes_on_with_no_key_made_for_once(
+    whole, capsys, monkeypatch, tmp_path
+):
+    unsealed = tmp_path / whole.folder.name
+    shutil.copytree(whole.folder, unsealed)
+    (unsealed / layout.SEAL).unlink()
+    monkeypatch.delenv("MEMTRIAL_SIGNING_KEY", raising=False)
+    assert main(["resume", str(unsealed)]) == ApprovalRefused.exit_code
+    assert "found no key" in " ".join(capsys.readouterr().err.split())
+    assert not (unsealed / layout.SEAL).exists()
+
+
+def test_a_stranger_sees_that_another_key_than_the_ledgers_sealed_it(whole, tmp_path, monkeypatch):
+    """The publisher names that key, so all else holds."""
+    folder = tmp_path / whole.folder.name
+    shutil.copytree(whole.folder, folder)
+    monkeypatch.setattr(sealing, "check_ledgers_key", lambda *_: None)
+    seal(folder, Signer(APPROVERS[0], "operator"))
+    trust = Trust(now="2099-01-01T00:00:00Z", keyid=APPROVERS[0].public.keyid, approvers=PEOPLE)
+    found = verify_bundle(FolderView(folder), trust, name="official")
+    (failed,) = [c for c in found.checks if c.status == "failed"]
+    assert (failed.name, failed.reference) == ("approval", "seal-not-by-ledger")
+    assert found.standing == "refused"
 
 
 def dispatch_again(here: Site, run_id: str, plan: Plan | None = None) -> tuple[int | None, str]:

@@ -21,6 +21,7 @@ from orchestrator.pipeline.setup import make_plan, resume_run, start_run
 from tests.dispatch.supervised import Site, site
 from tests.docker.test_live_runs import Looking
 from tests.unit.gateway.support import PRICES
+from tests.unit.trust.support import LEDGER
 
 pytestmark = pytest.mark.docker
 
@@ -57,7 +58,13 @@ def here(tmp_path) -> Iterator[Site]:
 def test_a_dispatched_run_goes_through_containers_and_goes_on_under_its_approval(here):
     with Progress() as watch:
         folder = start_run(here.plan, watch=watch, workers=1, supervised=here.way())
-        resume_run(folder, watch=watch, workers=1, supervisor=here.socket)
+        resume_run(
+            folder,
+            watch=watch,
+            workers=1,
+            supervisor=here.socket,
+            sealing_keyid=LEDGER.public.keyid,
+        )
         with pytest.raises(ApprovalRefused, match="used by run"):
             start_run(here.plan, watch=watch, workers=1, supervised=here.way())
     assert len(here.provider.seen) == 2

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
+from orchestrator.core.canonical import canonical_bytes, sha256_hex
 from orchestrator.core.errors import ApprovalRefused, EnvironmentMissing
 from orchestrator.model.gate import RootSeen
 from orchestrator.trust import nonces
@@ -90,8 +91,9 @@ def test_an_approval_that_ends_while_everything_is_measured_is_not_used_up(world
 def test_a_run_that_could_not_begin_uses_nothing_up_and_writes_nothing_down(world):
     before = {p: p.read_bytes() for p in world.state.rglob("*") if p.is_file()}
 
-    def unready(approval) -> None:
-        assert approval.plan_sha256 == world.ingredients.plan.digest_sha256()
+    def unready(approval, roles) -> None:
+        assert approval.canonical() == canonical_bytes(world.ingredients.approval)
+        assert roles.sha256 == sha256_hex(canonical_bytes(world.ingredients.roles))
         raise EnvironmentMissing("no-key", "x", hint="x")
 
     with pytest.raises(EnvironmentMissing):

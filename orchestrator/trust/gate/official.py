@@ -48,6 +48,7 @@ from orchestrator.trust.gate.machine import (
     use_of,
 )
 from orchestrator.trust.nonces import NonceBook
+from orchestrator.trust.roles import TrustedRoles
 from orchestrator.trust.root.client import RootState, latest
 
 Step = Callable[[State], None]
@@ -124,13 +125,15 @@ def validate(asked: GateAsked) -> Validation:
     return Validation(_write(state, refusal), refusal)
 
 
-def dispatch(asked: GateAsked, ready: Callable[[Governed], object] = _nothing) -> Dispatch:
+def dispatch(
+    asked: GateAsked, ready: Callable[[Governed, TrustedRoles], object] = _nothing
+) -> Dispatch:
     """Runs every step, then writes what was seen of the root and the use of the approval down, durably.
 
     Args:
         asked: the question to the gate.
-        ready: refuses, by a MemtrialError, a run that could not begin; called when every step has passed and
-            nothing is used up yet.
+        ready: refuses, by a MemtrialError, a run that could not begin; gets approval and roles, called when
+            every step has passed and nothing is used up yet.
 
     Raises:
         ApprovalRefused: the first step that failed, with its number, or nothing could be written down.
@@ -141,7 +144,7 @@ def dispatch(asked: GateAsked, ready: Callable[[Governed], object] = _nothing) -
     if refusal is not None:
         raise refusal
     approval = state.approved()
-    ready(approval)
+    ready(approval, known(state.roles))
     _check_still_holds(approval, asked.clock())
     own = Path(known(state.config).supervisor_state)
     with _written(own, "the use of the approval"):

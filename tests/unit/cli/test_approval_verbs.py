@@ -10,9 +10,6 @@ import pytest
 
 from orchestrator.cli.main import main
 from orchestrator.cli.plan import _next
-from orchestrator.core.errors import ApprovalRefused
-from orchestrator.core.keys import SigningKey
-from orchestrator.pipeline.dispatched import Supervised
 from tests.live import live_plan
 from tests.recorded import TINY, make_plan
 
@@ -48,36 +45,6 @@ def test_official_lists_everything_that_is_missing_at_once(capsys, tmp_path):
         # Where a line is broken depends on how long the folder's name is.
         assert f"missing: {missing}" in " ".join(out.replace(f"{system}/", "").split()), missing
     assert "nothing was started" in err
-
-
-def test_official_with_everything_in_place_and_nobody_at_the_socket_starts_nothing(
-    capsys, tmp_path, monkeypatch
-):
-    monkeypatch.setenv("MEMTRIAL_RESULTS", str(tmp_path / "results"))
-    for name in ("gate.json", "root.json", "supervisor.manifest.json", "s"):
-        (tmp_path / name).write_bytes(b"{}")
-    SigningKey.create(tmp_path / "ledger.key.pem")
-    plan = live_plan()
-    (tmp_path / "plan.json").write_bytes(plan.canonical())
-    (tmp_path / "approvals" / "tuf" / "metadata").mkdir(parents=True)
-    words = [
-        "official",
-        str(tmp_path / "plan.json"),
-        "--approval",
-        "one",
-        "--system",
-        str(tmp_path),
-        "--key",
-        str(tmp_path / "ledger.key.pem"),
-    ]
-    words += ["--socket", str(tmp_path / "s"), "--repository", str(tmp_path)]
-    code, _, err = said(capsys, *words)
-    assert (code, "phase-local" in err) == (5, True)
-    smoke = live_plan(phase="smoke", namespace="smoke-one")
-    with pytest.raises(ApprovalRefused) as refused:
-        Supervised(smoke, "one", path=tmp_path / "s").approve("run-1")
-    assert refused.value.reference == "supervisor-unreachable"
-    assert not (tmp_path / "results").exists()
 
 
 def test_a_live_plan_does_not_run_without_approval_and_a_scripted_one_needs_none(capsys, tmp_path):

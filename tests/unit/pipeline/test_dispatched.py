@@ -24,7 +24,11 @@ Say = Callable[[socket.socket], None]
 @pytest.fixture
 def way() -> Iterator[tuple[Supervised, socket.socket]]:
     """A way whose other end the test holds."""
-    made = Supervised(live_plan(phase="smoke", namespace="smoke-one", task_set="smoke"), "one")
+    made = Supervised(
+        live_plan(phase="smoke", namespace="smoke-one", task_set="smoke"),
+        "one",
+        sealing_keyid="0" * 64,
+    )
     made._connection, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
     other.settimeout(20)
     with other:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
+
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 from orchestrator.core.canonical import canonical_bytes
 from orchestrator.core.curve import ORDER, P, add, decode, encode, multiply
@@ -30,6 +33,15 @@ def rule(threshold: int, *keys: SigningKey | dict[str, str]) -> dict[str, Any]:
         "threshold": threshold,
         "keys": [k if isinstance(k, dict) else entry(k.public) for k in keys],
     }
+
+
+def key_file(folder: Path, key: SigningKey) -> Path:
+    """Writes a private key as its owner keeps it."""
+    path = folder / f"{key.public.keyid[:16]}.pem"
+    pem = key._private.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    path.write_bytes(pem)
+    path.chmod(0o600)
+    return path
 
 
 APPROVERS = tuple(key(f"approver {i}") for i in range(3))

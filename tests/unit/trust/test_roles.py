@@ -14,10 +14,11 @@ from orchestrator.core.pae import pre_authentication_encoding, to_base64
 from orchestrator.model.approval import APPROVAL_TYPE, WITHDRAWAL_TYPE, ManyEnvelope
 from orchestrator.model.statement import Signature
 from orchestrator.trust.envelope import add_signature, open_signed, sign_new
-from orchestrator.trust.roles import Role, load_roles
+from orchestrator.trust.roles import Role, check_sealing_key, load_roles
 from tests.unit.trust.support import (
     APPROVERS,
     CURATORS,
+    LEDGER,
     SUPERVISOR,
     aliases,
     as_bytes,
@@ -144,6 +145,17 @@ def test_roles_that_break_their_schema_are_refused(change):
 def test_other_base64_is_no_key(text, reference):
     bad = {"keyid": "0" * 64, "public_key": text}
     assert refusal(roles(approver=rule(2, *APPROVERS[:2], bad))) == reference
+
+
+@pytest.mark.parametrize("keyid", [APPROVERS[0].public.keyid, SUPERVISOR.public.keyid, None])
+def test_the_ledgers_key_alone_seals(keyid):
+    sound = load_roles(as_bytes(roles()), where="roles")
+    check_sealing_key(sound, LEDGER.public.keyid)
+    with pytest.raises(
+        ApprovalRefused, match=f"found {keyid[:16] if keyid else 'no key'}$"
+    ) as refused:
+        check_sealing_key(sound, keyid)
+    assert refused.value.reference == "seal-not-by-ledger"
 
 
 def test_two_approvers_open_an_envelope_and_in_either_order():
