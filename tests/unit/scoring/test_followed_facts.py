@@ -67,6 +67,20 @@ CAPTURED = CaptureReports(
 NOTE = '- [mem:m7] call it "Café"'
 
 
+def stored(notes: dict[str, str], **second: Any) -> tuple[StoredMemory, ...]:
+    """A memory for each note, active in this project, the n-th of event n; `second` changes the second."""
+    return tuple(
+        StoredMemory(
+            memory_id=name,
+            kind="fact",
+            text=text,
+            **{"scope": PROJECT, "status": "active", **(second if number == 2 else {})},
+            evidence_event_ids=(f"e{number}",),
+        )
+        for number, (name, text) in enumerate(notes.items(), 1)
+    )
+
+
 def proposed(memories: tuple[StoredMemory, ...], last: Any) -> ExtractionReport:
     """Every memory as a candidate; `last` is what was decided on the second."""
     return ExtractionReport(
@@ -102,16 +116,7 @@ def followed(key):
 
     def follow(*calls: ServedCall, notes: dict[str, str] = HALVES, output: bytes = b"", **second: Any) -> MemoryTrace:  # fmt: skip
         decision = second.pop("decision", "promote")
-        memories = tuple(
-            StoredMemory(
-                memory_id=name,
-                kind="fact",
-                text=text,
-                **{"scope": PROJECT, "status": "active", **(second if number == 2 else {})},
-                evidence_event_ids=(f"e{number}",),
-            )
-            for number, (name, text) in enumerate(notes.items(), 1)
-        )
+        memories = stored(notes, **second)
         log = ToolLog(
             server="memory", adapter="reference", tools=(), connected=1, listed=1, calls=calls, refused=0
         )  # fmt: skip
