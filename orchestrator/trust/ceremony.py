@@ -140,10 +140,15 @@ def _restore(folder: Path, files: Mapping[str, bytes]) -> None:
             write_atomic(folder / name, data)
 
 
-def current(approvals: Path, *, now_s: int) -> TrustRoot:
+def current(approvals: Path, *, now_s: int, lapsed: bool = False) -> TrustRoot:
     """Reads and verifies the trust root of a work tree, starting from its own first root.
 
     Good for looking and for ceremonies; the gate starts from the machine's own first root instead.
+
+    Args:
+        approvals: the folder of approvals.
+        now_s: the present time in seconds since 1970.
+        lapsed: take what has expired too, to renew it.
 
     Raises:
         UsageError: there is none.
@@ -156,11 +161,11 @@ def current(approvals: Path, *, now_s: int) -> TrustRoot:
             f"expected a trust root in {approvals / TUF}, found none",
             hint="make one with `memtrial trust init`",
         )
-    return _verified(files, now_s)
+    return _verified(files, now_s, lapsed=lapsed)
 
 
-def _verified(files: Mapping[str, bytes], now_s: int) -> TrustRoot:
-    root = read_root(files, bootstrap=files[FIRST], seen=RootState(), now_s=now_s)
+def _verified(files: Mapping[str, bytes], now_s: int, *, lapsed: bool = False) -> TrustRoot:
+    root = read_root(files, bootstrap=files[FIRST], seen=RootState(), now_s=now_s, lapsed=lapsed)
     roles = load_roles(root.roles_data, where="roles")
     check_people(roles, owners=root.owners, curators=root.curators)
     return root

@@ -1,4 +1,4 @@
-"""What people change about a trust root that is there: publish, withdraw, rotate the owners.
+"""What people change about a trust root that is there: publish, withdraw, renew, rotate the owners.
 
 Reads and writes `approvals/` of a repository. Whose key may do what is said before anything is made.
 """
@@ -19,11 +19,13 @@ from orchestrator.trust.roles import load_roles, role_of
 from orchestrator.trust.root.client import TrustRoot
 from orchestrator.trust.root.make import (
     APPROVALS,
+    LEAST_OWNERS,
     NOTE,
     drop_target,
     load,
     next_version,
     put_target,
+    root_is_due,
     rotate_owners,
 )
 
@@ -96,6 +98,38 @@ def withdraw_approval(
     return change_root(approvals, made, curator=curator, changed=changed, now_s=now_s)
 
 
+def refresh_root(
+    approvals: Path,
+    *,
+    curator: SigningKey,
+    owners: tuple[SigningKey, ...] = (),
+    now_s: int,
+) -> TrustRoot:
+    """Lets a trust root hold on, also one that has expired; what it says stays as it is.
+
+    Args:
+        approvals: the folder of approvals.
+        curator: renews the list of approvals, snapshot and timestamp.
+        owners: two, to renew targets too, and the root where it ends soon: it gets another version then, and
+            approvals of the earlier one are over.
+        now_s: the present time in seconds since 1970.
+
+    Raises:
+        ApprovalRefused: no curator's or owner's key, or more is wrong with it than its age.
+    """
+    root = current(approvals, now_s=now_s, lapsed=True)
+    check_curator(root, curator.public)
+    made = load(approvals / TUF)
+    names = [APPROVALS]
+    if owners:
+        check_owners(root, owners)
+        names += ["root", "targets"] if root_is_due(made, now_s=now_s) else ["targets"]
+    changed = next_version(made, *names, now_s=now_s)
+    return change_root(
+        approvals, made, owners=owners, curator=curator, changed=changed, now_s=now_s
+    )
+
+
 def rotate_root(
     approvals: Path,
     *,
@@ -130,4 +164,26 @@ def check_curator(root: TrustRoot, key: PublicKey) -> None:
             "signer-not-in-role",
             f"expected the key of a curator, found {key.keyid[:16]}",
             hint="sign with a key that `memtrial trust status` lists as a curator's",
+        )
+
+
+def check_owners(root: TrustRoot, keys: tuple[SigningKey, ...]) -> None:
+    """Refuses to begin what owners must sign without two of them, or with a key that is no owner's.
+
+    Raises:
+        ApprovalRefused: as said.
+    """
+    for key in keys:
+        if key.public.raw not in root.owners:
+            raise ApprovalRefused(
+                "signer-not-in-role",
+                f"expected the keys of owners, found {key.public.keyid[:16]}",
+                hint="sign with keys that `memtrial trust status` lists as owners'",
+            )
+    found = len({key.public.raw for key in keys})
+    if found < LEAST_OWNERS:
+        raise ApprovalRefused(
+            "threshold-not-met",
+            f"expected private keys of {LEAST_OWNERS} different owners, found {found}",
+            hint="two owners sign in one place: name both files",
         )

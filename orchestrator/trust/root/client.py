@@ -11,6 +11,7 @@ import re
 import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from urllib.parse import unquote, urlparse
 
@@ -18,12 +19,13 @@ from tuf.api.exceptions import (
     DownloadError,
     DownloadHTTPError,
     DownloadLengthMismatchError,
+    ExpiredMetadataError,
     RepositoryError,
 )
 from tuf.ngclient import FetcherInterface, Updater, UpdaterConfig
 
 from orchestrator.core.canonical import sha256_hex
-from orchestrator.core.clock import utc_seconds
+from orchestrator.core.clock import utc_seconds, utc_text_of
 from orchestrator.core.errors import ApprovalRefused
 from orchestrator.trust.root.make import APPROVAL_PATHS, APPROVALS, NOTE, ROLES_TARGET
 from orchestrator.trust.root.shape import Shaped, check_shape
@@ -35,6 +37,8 @@ METADATA = re.compile(
     r"timestamp\.json|([1-9][0-9]{0,8})\.(?:root|targets|snapshot|approvals)\.json", re.ASCII
 )
 HINT = "get the trust root again from the repository, or have its owners publish it again"
+
+EXPIRED = "a curator runs `memtrial trust refresh --curator FILE` and pushes; where root or targets ended, two owners sign too: add `--owner FILE --owner FILE`"
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +91,12 @@ class _Fetcher(FetcherInterface):
 
 
 def read_root(
-    files: Mapping[str, bytes], *, bootstrap: bytes, seen: RootState, now_s: int
+    files: Mapping[str, bytes],
+    *,
+    bootstrap: bytes,
+    seen: RootState,
+    now_s: int,
+    lapsed: bool = False,
 ) -> TrustRoot:
     """Verifies a trust root and returns what it says.
 
@@ -96,6 +105,7 @@ def read_root(
         bootstrap: the root that this machine was provisioned with.
         seen: what was seen before.
         now_s: the present time in seconds since 1970.
+        lapsed: take what has expired too, for those who renew it; never to rely on it.
 
     Raises:
         ApprovalRefused: anything that does not hold.
@@ -105,7 +115,7 @@ def read_root(
     shapes = _shapes(files)
     check_shape(bootstrap, where="bootstrap root")
     _check_chain(shapes)
-    verified, roles_data, listed = _ask_client(files, bootstrap)
+    verified, roles_data, listed = _ask_client(files, bootstrap, lapsed=lapsed)
     state = _state(verified, seen, now_s)
     _check_people(verified)
     _check_notes(shapes, listed)
@@ -123,7 +133,7 @@ def read_root(
             for path, data in listed.items()
             if path.endswith(NOTE)
         },
-        expires_s=_expiry_s(verified, now_s),
+        expires_s=_expiry_s(verified, 0 if lapsed else now_s),
         state=state,
     )
 
@@ -145,18 +155,23 @@ Verified = Mapping[str, tuple[bytes, Shaped]]
 
 
 def _ask_client(
-    files: Mapping[str, bytes], bootstrap: bytes
+    files: Mapping[str, bytes], bootstrap: bytes, *, lapsed: bool
 ) -> tuple[Verified, bytes, dict[str, bytes]]:
     """Returns what TUF's client verified: metadata by role, the roles document, the approvals."""
     with tempfile.TemporaryDirectory(prefix="memtrial-root-") as folder:
         try:
             updater = _updater(Path(folder), files, bootstrap)
+            if lapsed:
+                # The client takes the system's time once, here; at this one nothing has expired.
+                updater._trusted_set.reference_time = datetime.fromtimestamp(0, UTC)  # noqa: SLF001
             updater.refresh()
             # Asking for any name of theirs makes the client verify the delegated role.
             updater.get_targetinfo(f"{APPROVALS}/none")
             verified = _verified(Path(folder) / "metadata")
             roles_data = _target(updater, ROLES_TARGET)
             approvals = {path: _target(updater, path) for path in _listed(verified)}
+        except ExpiredMetadataError as error:
+            raise _expired("metadata that holds now", _told(error)) from error
         except (RepositoryError, DownloadLengthMismatchError) as error:
             raise _refuse(
                 "trust-root-refused", "metadata that the client accepts", _told(error)
@@ -255,12 +270,14 @@ def latest(found: RootState, seen: RootState) -> RootState:
 
 
 def _expiry_s(verified: Verified, now_s: int) -> int:
-    expires_s = min(int(utc_seconds(shaped.expires)) for _, shaped in verified.values())
-    if now_s >= expires_s:
-        raise _refuse(
-            "trust-root-expired", f"metadata that holds at {now_s} s", f"until {expires_s} s"
+    ends = {role: int(utc_seconds(shaped.expires)) for role, (_, shaped) in verified.items()}
+    first = min(ends, key=lambda role: ends[role])
+    if now_s >= ends[first]:
+        raise _expired(
+            f"metadata that holds at {utc_text_of(now_s)}",
+            f"{first} that held until {utc_text_of(ends[first])}",
         )
-    return expires_s
+    return ends[first]
 
 
 def _check_people(verified: Verified) -> None:
@@ -287,5 +304,9 @@ def _told(error: Exception) -> str:
     return f"{type(error).__name__}: {error}"[:300]
 
 
-def _refuse(reference: str, expected: str, found: str) -> ApprovalRefused:
-    return ApprovalRefused(reference, f"trust root: expected {expected}, found {found}", hint=HINT)
+def _expired(expected: str, found: str) -> ApprovalRefused:
+    return _refuse("trust-root-expired", expected, found, hint=EXPIRED)
+
+
+def _refuse(reference: str, expected: str, found: str, *, hint: str = HINT) -> ApprovalRefused:
+    return ApprovalRefused(reference, f"trust root: expected {expected}, found {found}", hint=hint)

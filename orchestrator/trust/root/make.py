@@ -233,7 +233,8 @@ def next_version(
         made: the draft.
         names: among root, targets, approvals.
         now_s: the present time, in seconds since 1970.
-        until_s: how long snapshot and timestamp are to hold; by default their usual life.
+        until_s: how long snapshot and timestamp are to hold; by default their usual life. What holds longer
+            already is not shortened: other approvals rest on it.
     """
     lives = {"root": ROOT_LIFE_S, "targets": TARGETS_LIFE_S, APPROVALS: APPROVALS_LIFE_S}
     parts: Mapping[str, Signed] = {
@@ -246,10 +247,15 @@ def next_version(
         parts[name].expires = _later(now_s, lives[name])
     for part, life_s in ((made.snapshot, SNAPSHOT_LIFE_S), (made.timestamp, TIMESTAMP_LIFE_S)):
         part.version += 1
-        part.expires = _later(now_s, max(life_s, (until_s or 0) - now_s))
+        part.expires = max(part.expires, _later(now_s, life_s), _later(until_s or 0, 0))
     if until_s is not None:
-        made.approvals.expires = _later(now_s, max(APPROVALS_LIFE_S, until_s - now_s))
+        made.approvals.expires = max(made.approvals.expires, _later(until_s, 0))
     return frozenset(names)
+
+
+def root_is_due(made: Draft, *, now_s: int) -> bool:
+    """Returns whether the root ends before targets that were signed now would."""
+    return bool(made.root.expires < _later(now_s, TARGETS_LIFE_S))
 
 
 def rotate_owners(made: Draft, owners: tuple[PublicKey, ...], threshold: int) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import time
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,7 @@ from orchestrator.cli.main import main
 from orchestrator.core.keys import SigningKey
 from orchestrator.trust.ceremony import files_below
 from orchestrator.trust.proposals import write_proposal
+from orchestrator.trust.root.make import load, publish
 from tests.unit.trust.test_proposals import ID, approval
 
 NAMES = ("o1", "o2", "o3", "a1", "a2", "a3", "c1", "c2", "s1", "l1", "n1", "n2", "n3")
@@ -119,3 +122,27 @@ def test_a_curators_key_that_is_none_leaves_no_signature_of_the_approver(desk):
             *("--key", desk.key(approver), "--curator", desk.key(curator)),
         )
         assert (code, expected in told) == (5, True)
+
+
+def test_a_root_that_expired_is_revived_by_the_command_that_its_refusal_names(desk):
+    desk.given(*desk.init_words())
+    made = load(desk.approvals / "tuf")
+    made.timestamp.expires = datetime.fromtimestamp(time.time() - 1, UTC)
+    curator = SigningKey.load(Path(desk.key("c1")))
+    publish(desk.approvals / "tuf", made, owners=(), curator=curator, changed=frozenset())
+    code, told = desk.refused("trust", "status")
+    assert (code, "trust-root-expired" in told) == (5, True)
+    assert "memtrial trust refresh --curator FILE" in told
+    revived = desk.given("trust", "refresh", "--curator", desk.key("c2"))
+    assert (revived["root_version"], revived["expires_s"] > time.time() + 2 * 86_400) == (1, True)
+    assert desk.given("trust", "status")["expires_s"] == revived["expires_s"]
+
+
+def test_owners_renew_what_curators_cannot(desk):
+    desk.given(*desk.init_words())
+    code, told = desk.refused(
+        *("trust", "refresh", "--curator", desk.key("c1"), "--owner", desk.key("o1"))
+    )
+    assert (code, "2 different owners, found 1" in told) == (5, True)
+    owners = ("--owner", desk.key("o1"), "--owner", desk.key("o3"))
+    assert desk.said("trust", "refresh", "--curator", desk.key("c1"), *owners)[0] == 0

@@ -16,7 +16,12 @@ from orchestrator.core.keys import SigningKey
 from orchestrator.model.approval import Withdrawal
 from orchestrator.trust import ceremony
 from orchestrator.trust.ceremony import current, files_below
-from orchestrator.trust.changes import publish_approval, rotate_root, withdraw_approval
+from orchestrator.trust.changes import (
+    publish_approval,
+    refresh_root,
+    rotate_root,
+    withdraw_approval,
+)
 from orchestrator.trust.proposals import (
     check_not_withdrawn,
     sign_proposal,
@@ -25,10 +30,12 @@ from orchestrator.trust.proposals import (
     write_proposal,
 )
 from orchestrator.trust.root.make import NOTE, load, next_version, publish, put_target
+from tests.unit.trust.rooted import make_root
 from tests.unit.trust.support import APPROVERS, CURATORS, key
 from tests.unit.trust.test_proposals import ID, OWNERS, TRUSTED, approval, init
 
 NOW_S = int(time.time())
+DAY_S = 86_400
 
 
 @pytest.fixture
@@ -134,6 +141,7 @@ def test_a_key_that_is_no_curators_is_named_as_that_and_changes_nothing(publishe
         lambda: publish_approval(published, approval(), stranger, now_s=NOW_S),
         lambda: withdraw(published, stranger),
         lambda: rotate(published, stranger),
+        lambda: refresh_root(published, curator=stranger, now_s=NOW_S),
     ):
         with pytest.raises(ApprovalRefused, match="key of a curator") as refused:
             change()
@@ -198,4 +206,65 @@ def test_a_timestamp_that_was_replaced_before_the_end_is_put_back(published, mon
     monkeypatch.setattr(ceremony, "write_atomic", interrupted)
     with pytest.raises(KeyboardInterrupt):
         withdraw(published)
+    assert files_below(published) == before
+
+
+def expired(approvals: Path, days: int) -> Path:
+    """A trust root of so many days ago, which was sound then."""
+    make_root(approvals / "tuf", now_s=NOW_S - days * DAY_S)
+    with pytest.raises(ApprovalRefused) as refused:
+        current(approvals, now_s=NOW_S)
+    assert refused.value.reference == "trust-root-expired"
+    return approvals
+
+
+@pytest.mark.parametrize("days", [4, 15])
+def test_a_curator_alone_revives_a_root_whose_own_metadata_expired(tmp_path, days):
+    before = current(expired(tmp_path, days), now_s=NOW_S, lapsed=True)
+    root = refresh_root(tmp_path, curator=CURATORS[1], now_s=NOW_S)
+    assert root == current(tmp_path, now_s=NOW_S)
+    assert (root.root_sha256, root.approvals) == (before.root_sha256, before.approvals)
+    assert (root.state.approvals_version, root.state.targets_version) == (2, 1)
+    assert root.expires_s == NOW_S + 3 * DAY_S
+
+
+@pytest.mark.parametrize(("days", "version"), [(100, 1), (300, 2), (400, 2)])
+def test_two_owners_revive_the_rest_and_the_root_where_it_ends_soon(tmp_path, days, version):
+    before = files_below(expired(tmp_path, days))
+    with pytest.raises(ApprovalRefused, match=r"targets|root") as refused:
+        refresh_root(tmp_path, curator=CURATORS[0], now_s=NOW_S)
+    assert (refused.value.reference, "--owner FILE --owner" in refused.value.hint) == (
+        "trust-root-expired",
+        True,
+    )
+    assert files_below(tmp_path) == before
+    root = refresh_root(tmp_path, curator=CURATORS[0], owners=OWNERS[1:], now_s=NOW_S)
+    assert (root.root_version, root.state.targets_version) == (version, 2)
+
+
+def test_what_was_changed_by_others_is_not_signed_anew_because_it_expired(tmp_path):
+    made = load(expired(tmp_path, 4) / "tuf")
+    made.approvals.targets.clear()
+    changed = next_version(made, "approvals", now_s=NOW_S - 4 * DAY_S)
+    publish(tmp_path / "tuf", made, owners=(), curator=key("stranger"), changed=changed)
+    before = files_below(tmp_path)
+    with pytest.raises(ApprovalRefused) as refused:
+        refresh_root(tmp_path, curator=CURATORS[0], now_s=NOW_S)
+    assert refused.value.reference == "trust-root-refused"
+    assert files_below(tmp_path) == before
+
+
+@pytest.mark.parametrize(
+    ("owners", "reference"),
+    [
+        (OWNERS[:1], "threshold-not-met"),
+        ((OWNERS[0], OWNERS[0]), "threshold-not-met"),
+        ((*OWNERS[:2], CURATORS[0]), "signer-not-in-role"),
+    ],
+)
+def test_owners_are_counted_before_anything_is_made(published, owners, reference):
+    before = files_below(published)
+    with pytest.raises(ApprovalRefused) as refused:
+        refresh_root(published, curator=CURATORS[0], owners=owners, now_s=NOW_S)
+    assert refused.value.reference == reference
     assert files_below(published) == before

@@ -21,6 +21,7 @@ from orchestrator.trust.root.make import (
     next_version,
     publish,
     put_target,
+    root_is_due,
     rotate_owners,
 )
 from orchestrator.trust.root.signing import TufSigner, tuf_key
@@ -46,6 +47,7 @@ from tests.unit.trust.support import (
 )
 
 NOW_S = 1_800_000_000
+DAY_S = 86_400
 OWNERS_OF_TWO = tuple(owner.public for owner in OWNERS[:2])
 
 
@@ -199,7 +201,27 @@ def test_old_metadata_under_a_new_name_is_refused(made, tmp_path, files):
 
 def test_frozen_metadata_expires(tmp_path):
     make_root(tmp_path, now_s=int(time.time()) - 4 * 24 * 3600)
-    assert refusal(files_of(tmp_path)) == "trust-root-refused"
+    assert refusal(files_of(tmp_path)) == "trust-root-expired"
+
+
+def test_what_has_expired_is_read_for_those_who_renew_it_alone(tmp_path):
+    made_s = int(time.time()) - 400 * DAY_S
+    make_root(tmp_path, now_s=made_s)
+    found = read(files_of(tmp_path), lapsed=True)
+    assert (found.root_version, found.expires_s) == (1, made_s + 3 * DAY_S)
+    (tmp_path / "metadata" / "1.snapshot.json").unlink()
+    assert refusal(files_of(tmp_path), lapsed=True) == "trust-root-incomplete"
+
+
+def test_what_expires_first_is_named_with_its_time(files, made, tmp_path):
+    with pytest.raises(ApprovalRefused, match=r"timestamp that held until 20.*Z") as refused:
+        read(files, now_s=int(time.time()) + 4 * DAY_S)
+    assert "trust refresh" in refused.value.hint
+    now_s = int(time.time())
+    changed = next_version(made, now_s=now_s, until_s=now_s + 99 * DAY_S)
+    publish(tmp_path, made, owners=(), curator=CURATORS[0], changed=changed | {"approvals"})
+    with pytest.raises(ApprovalRefused, match="targets that held"):
+        read(files_of(tmp_path), now_s=now_s + 98 * DAY_S)
 
 
 def test_a_time_past_any_expiry_is_refused_by_our_own_clock(files):
@@ -341,14 +363,29 @@ def test_as_many_owners_as_must_sign_are_enough():
 
 
 @pytest.mark.parametrize("days", [None, 1, 4000])
-def test_snapshot_and_timestamp_hold_for_their_life_or_until_they_are_asked_to(made, days):
+def test_snapshot_and_timestamp_hold_for_their_life_or_until_they_are_asked_to(days):
+    made = draft(PEOPLE, as_bytes(roles()), now_s=NOW_S - DAY_S)
     usual = draft(PEOPLE, as_bytes(roles()), now_s=NOW_S)
-    until_s = None if days is None else NOW_S + days * 86_400
+    until_s = None if days is None else NOW_S + days * DAY_S
     next_version(made, "approvals", now_s=NOW_S, until_s=until_s)
-    for part, life in ((made.snapshot, usual.snapshot), (made.timestamp, usual.timestamp)):
-        wanted = (
-            life.expires.timestamp() if until_s is None else max(life.expires.timestamp(), until_s)
-        )
-        assert part.expires.timestamp() == wanted
-    listing = usual.approvals.expires.timestamp()
-    assert made.approvals.expires.timestamp() == max(listing, until_s or 0)
+    for part, life in (
+        (made.snapshot, usual.snapshot),
+        (made.timestamp, usual.timestamp),
+        (made.approvals, usual.approvals),
+    ):
+        assert part.expires.timestamp() == max(life.expires.timestamp(), until_s or 0)
+
+
+def test_what_holds_longer_already_is_not_shortened():
+    made = draft(PEOPLE, as_bytes(roles()), now_s=NOW_S)
+    until_s = NOW_S + 4000 * DAY_S
+    next_version(made, "approvals", now_s=NOW_S, until_s=until_s)
+    next_version(made, now_s=NOW_S, until_s=NOW_S + DAY_S)
+    for part in (made.snapshot, made.timestamp, made.approvals):
+        assert part.expires.timestamp() == until_s
+
+
+@pytest.mark.parametrize(("late_s", "due"), [(0, False), (1, True)])
+def test_a_root_is_due_when_it_ends_before_new_targets(late_s, due):
+    made = draft(PEOPLE, as_bytes(roles()), now_s=NOW_S)
+    assert root_is_due(made, now_s=NOW_S + 275 * DAY_S + late_s) is due
