@@ -22,9 +22,9 @@ _BEFORE_UNIT: Final = re.compile(r"(?<![^\W_])(\d+)(?=[^\W\d_])")
 def unsaid_in(claim: str, events: tuple[str, ...]) -> frozenset[str] | None:
     """Returns the words of a claim that its evidence lacks; None if the evidence supports it.
 
-    It does if an event says the claim word for word, or if the claim's sentences, each in the place that says most
-    of it, share half of their words with these places. A place that says a sentence with numbers holds every one
-    of them beside half of its other words.
+    It does if an event says the claim word for word, or if the claim's sentences share half of their words with
+    where they were said: the event of which one is a sentence, else the place that says most of it. A place that
+    says a sentence with numbers holds every one of them beside half of its other words.
 
     Args:
         claim: what was proposed.
@@ -32,23 +32,46 @@ def unsaid_in(claim: str, events: tuple[str, ...]) -> frozenset[str] | None:
     """
     if any(stands_in(claim, text) for text in events):
         return None
+    said = {sentence for text in events for sentence in _parts(text)}
     told = [_words(text) for text in events]
     wanted, found = 0, 0
     missing: set[str] = set()
     apart = False
-    for sentence in sentences(claim):
+    for sentence in _with_their_subjects(_parts(claim), said):
         words = frozenset(_words(sentence))
+        held = words if sentence in said else _most(words, told)
         numbers = frozenset(filter(is_number, words))
-        held = max(
-            (place for words_told in told for place in _places(words, words_told)),
-            key=lambda place: (numbers <= place, len(place)),
-            default=frozenset[str](),
-        )
         beside = len(held - numbers) >= _SUPPORTED * len(words - numbers)
         apart |= bool(numbers) and not (numbers <= held and beside)
         wanted, found = wanted + len(words), found + len(held)
         missing |= words - held
     return frozenset(missing) if apart or found < _SUPPORTED * wanted else None
+
+
+def _parts(text: str) -> list[str]:
+    """Returns the sentences of a text in order, cut at every dash that may stand for a change of speaker."""
+    return [" ".join(s.split()) for part in text.split(" - ") for s in sentences(part)]
+
+
+def _with_their_subjects(claimed: list[str], said: set[str]) -> list[str]:
+    """Joins what holds numbers alone to the sentence before it, unless somebody said just that."""
+    joined: list[str] = []
+    for sentence in claimed:
+        if joined and sentence not in said and all(map(is_number, _words(sentence))):
+            joined[-1] = f"{joined[-1]} {sentence}"
+        else:
+            joined.append(sentence)
+    return joined
+
+
+def _most(words: frozenset[str], told: list[list[str]]) -> frozenset[str]:
+    """Returns what the place that says most of these words holds of them; one with all their numbers goes first."""
+    numbers = frozenset(filter(is_number, words))
+    return max(
+        (place for said in told for place in _places(words, said)),
+        key=lambda place: (numbers <= place, len(place)),
+        default=frozenset(),
+    )
 
 
 def _words(text: str) -> list[str]:

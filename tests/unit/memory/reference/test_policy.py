@@ -108,6 +108,25 @@ def test_sentences_of_a_claim_may_each_stand_in_an_event_of_their_own():
     assert offered(draft, *lines).rule == "p1-stated"
 
 
+def test_an_answer_of_a_number_alone_is_evidence_beside_its_question():
+    draft = Draft("fact", "Which port does the gateway take? - 8443.", ("d01-e01", "d01-e02"))
+    lines = ("user", "Which port does the gateway take? I forgot."), ("assistant", "8443.")
+    assert offered(draft, *lines).rule == "p1-stated"
+
+
+@pytest.mark.parametrize("text", ["The gateway port - 9999.", "The gateway port? 9999 - yes."])
+def test_a_number_behind_a_dash_or_a_question_needs_its_subject_too(text):
+    draft = Draft("fact", text, ("d01-e01", "d01-e02"))
+    ruling = offered(draft, ("user", "The gateway port is 8443."), ("user", "Ticket 9999."))
+    assert ruling.rule == "r2-not-in-evidence"
+
+
+def test_what_two_speakers_said_is_in_their_evidence_however_the_second_begins():
+    said = "In the mail I want 07:00-15:30 with colons, as ever.", "formatTime pads to HH:MM and the mail uses it."  # fmt: skip
+    draft = Draft("fact", " - ".join(said), ("d01-e01", "d01-e02"))
+    assert offered(draft, ("user", said[0]), ("assistant", said[1])).rule == "p1-stated"
+
+
 def test_a_claim_of_which_the_places_say_less_than_half_is_not_in_its_evidence():
     draft = Draft("fact", "The gateway listens. Lions hunt zebras at dusk near rivers.", ("d01-e01",))  # fmt: skip
     ruling = offered(draft, ("user", "The gateway listens on port 8443."))
