@@ -184,20 +184,24 @@ def judge(
         return None
     if found.kind == "survived" and len(tests) < len(known):
         return replace(found, kind="outlived", note=f"{len(tests)} of {len(known)} tests")
-    if found.kind in {"killed", "broken"} and found.by in baseline.seconds:
-        found = confirmed(found, baseline, run)
+    if found.kind in {"killed", "broken"}:
+        found = confirmed(found, tests, baseline, run)
     if found.kind in {"killed", "broken"} and found.by is not None:
         baseline.note_killer(place.module, found.by)
     return found
 
 
-def confirmed(found: Outcome, baseline: Baseline, run: Run) -> Outcome:
-    """Returns the outcome, if the test that failed passes alone on unchanged code: `unsteady` otherwise."""
-    test = str(found.by)
-    alone = forked(lambda: run([test], None), timeout_s=baseline.limit_s([test]))
-    if worth(alone, 1).kind == "survived":
+def confirmed(found: Outcome, tests: Sequence[str], baseline: Baseline, run: Run) -> Outcome:
+    """Returns the outcome, if what failed passes alone on unchanged code: `unsteady` otherwise.
+
+    What fails while it is loaded is a file or a folder: then its tests run again, or all where it has none.
+    """
+    by = str(found.by)
+    again = [t for t in tests if t == by or t.startswith((f"{by}::", f"{by}/"))] or list(tests)
+    alone = forked(lambda: run(again, None), timeout_s=baseline.limit_s(again))
+    if worth(alone, len(again)).kind == "survived":
         return found
-    return Outcome("unsteady", test, found.raised, found.tests, "it failed unchanged too")
+    return Outcome("unsteady", by, found.raised, found.tests, "it failed unchanged too")
 
 
 def worth(told: dict[str, Any] | str, tests: int) -> Outcome:

@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from bench import mutants
+from bench import mutants, mutants_judge
 from bench.mutants_baseline import learn
 from bench.mutants_explained import EXPLAINED, Explanation, stale, why_unnoticed
-from bench.mutants_forks import UNBORNE, forked
-from bench.mutants_judge import Outcome, worth
+from bench.mutants_forks import UNBORNE, Answer, forked
+from bench.mutants_judge import Baseline, Outcome, judge, worth
 from bench.mutants_places import changed, places
 from orchestrator.core.canonical import sha256_hex
 
@@ -177,9 +177,30 @@ def test_a_test_that_fails_unchanged_too_kills_nothing(shelf):
         "import os\nos.environ['LATER'] = '1'\n"
         "found = judging.Outcome('killed', test, 'AssertionError', 1)\n"
         "run = lambda tests, module: forks.run_fresh(ROOT, tests, module)\n"
-        "print(judging.confirmed(found, baseline, run).kind)\n"
+        "print(judging.confirmed(found, [test], baseline, run).kind)\n"
     )
     assert in_process(shelf, program) == "unsteady"
+
+
+SHELF = "def f(n):\n    return n < 3\n"
+
+
+@pytest.mark.parametrize("by", ["checks/test_x.py", "checks", "elsewhere.py"])
+@pytest.mark.parametrize(("unchanged", "kind"), [("passes", "broken"), ("fails", "unsteady")])
+def test_what_fails_while_it_is_loaded_is_loaded_again_unchanged(monkeypatch, by, unchanged, kind):
+    monkeypatch.setattr(mutants_judge, "forked", lambda work, timeout_s: dataclasses.asdict(work()))
+    test, module = "checks/test_x.py::test_f", "shelf/m.py"
+    place, *_ = places(module, SHELF)
+    baseline = Baseline({test: 0.1}, {module: {"2": [test]}}, {}, {module: SHELF})
+
+    def run(tests, changed):
+        if changed is None and unchanged == "passes":
+            return Answer(passed=len(tests))
+        return Answer(failed=by, when="collect", raised="OSError")
+
+    found = judge(ROOT, place, baseline, run)
+    assert found is not None
+    assert (found.kind, found.by) == (kind, by)
 
 
 def test_tests_that_fail_on_unchanged_code_end_the_run(shelf):
