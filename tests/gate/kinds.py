@@ -1,7 +1,8 @@
 """The sixty kinds of hostile input that the gate was designed against, each with the cases that show it.
 
 A case is named without its number; `*` at the end stands for every case that begins so. A kind that no directory
-can hold, because it is a race or needs a mount, names a test instead, as a path and a function.
+can hold, because it is a race or needs a mount, names a test instead, as a path and a function. A kind that
+neither shows says what meets it.
 """
 
 from __future__ import annotations
@@ -11,11 +12,12 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """One kind: what is done, the cases that do it, and tests of what no case can do."""
+    """One kind: what is done, the cases that do it, tests of what no case can do, and what meets what none shows."""
 
     what: str
     cases: tuple[str, ...] = ()
     tests: tuple[str, ...] = ()
+    met_by: str = ""
 
 
 TRUSTED = "tests/unit/trust/test_trusted.py"
@@ -48,7 +50,8 @@ KINDS: dict[int, Kind] = {
     ),
     12: Kind(
         "another program between its hash and its start",
-        ("supervisor-edited", "supervisor-bit-flipped", "prefix-open"),
+        met_by="the prefix is root's alone to write (prefix-open), and what was changed before the hash is not in "
+        "the manifest (supervisor-edited); nothing shows a change in between, which only root can make",
     ),
     13: Kind(
         "a file that changes while it is read",
