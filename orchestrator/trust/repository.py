@@ -78,8 +78,7 @@ class Repository:
         found = _small(self._git / "HEAD")
         if found != wanted:
             raise _refuse("head-not-on-branch", f"HEAD on {self._branch}", repr(found[:80]))
-        head = self._ref(f"refs/heads/{self._branch}")
-        remote = self._ref(f"refs/remotes/origin/{self._branch}")
+        head, remote = (self._ref(name) for name in refs_of(self._branch))
         if head != remote:
             raise _refuse("head-not-at-remote", f"origin/{self._branch} {remote}", head)
         return head
@@ -199,8 +198,18 @@ class Repository:
         return found[0]
 
 
-def check_owned(worktree: Path, *, owner_uid: int) -> None:
+def refs_of(branch: str) -> tuple[str, str]:
+    """Returns the names of a branch's ref, and of the remote's as this repository last saw it."""
+    return f"refs/heads/{branch}", f"refs/remotes/origin/{branch}"
+
+
+def check_owned(worktree: Path, *, owner_uid: int, branch: str) -> None:
     """Refuses a `.git` in which somebody else could change what HEAD is, or git's configuration.
+
+    Args:
+        worktree: the repository.
+        owner_uid: whose it must be, besides root.
+        branch: whose two refs, here and at the remote, say what HEAD is.
 
     Raises:
         ApprovalRefused: it is no real folder, or a folder or file of it is open to others.
@@ -213,6 +222,10 @@ def check_owned(worktree: Path, *, owner_uid: int) -> None:
     for name in ("HEAD", "config", "packed-refs"):
         if (git / name).exists() or (git / name).is_symlink():
             read_trusted(git / name, owner_uid=owner_uid, max_bytes=MAX_PACKED_BYTES)
+    for ref in refs_of(branch):
+        # One that is no plain file is refused where it is read, by what it is.
+        if (git / ref).is_file() and not (git / ref).is_symlink():
+            read_trusted(git / ref, owner_uid=owner_uid, max_bytes=MAX_PACKED_BYTES)
 
 
 def _check_real(git: Path) -> None:

@@ -7,6 +7,7 @@ import socket
 import struct
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 from orchestrator.core.canonical import sha256_hex
@@ -112,6 +113,20 @@ def note_dropped(world: World) -> None:
     listed_again(world, drop_note=True)
 
 
+def first_root_among_targets(world: World) -> None:
+    """The chain begins with other bytes than were provisioned, which lie among the targets under a root's name."""
+    first = (world.repo / FIRST).read_bytes()
+    (world.repo / FIRST).write_bytes(first + b"\n")
+    (world.repo / TUF_FOLDER / "targets" / "1.root.json").write_bytes(first)
+    commit(world.repo, {})
+
+
+def open_ref(name: str) -> Callable[[World], None]:
+    return lambda world: (world.repo / ".git" / name).chmod(0o666)
+
+
+SAYS_HEAD = "whoever can write there says what HEAD is"
+
 ATTACKS: tuple[Attack, ...] = (
     after(
         "first-root-linked",
@@ -184,5 +199,20 @@ ATTACKS: tuple[Attack, ...] = (
         "withdrawal-undone",
         "one curator would undo what another did",
         note_dropped,
+    ),
+    after("head-ref-open", 1, "file-writable-by-others", SAYS_HEAD, open_ref("refs/heads/main")),
+    after(
+        "origin-ref-open",
+        1,
+        "file-writable-by-others",
+        SAYS_HEAD,
+        open_ref("refs/remotes/origin/main"),
+    ),
+    after(
+        "first-root-among-targets",
+        5,
+        "bootstrap-not-published",
+        "anybody who can push can put a file there",
+        first_root_among_targets,
     ),
 )

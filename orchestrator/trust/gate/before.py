@@ -96,7 +96,8 @@ def check_repository(state: State) -> None:
     """Step 1."""
     asked = state.asked
     check_folders(asked.worktree, owner_uid=asked.owner_uid)
-    check_owned(asked.worktree, owner_uid=asked.owner_uid)
+    branch = known(state.config).default_branch
+    check_owned(asked.worktree, owner_uid=asked.owner_uid, branch=branch)
     check_hygiene(asked.worktree)
 
 

@@ -291,8 +291,13 @@ def _check_people(verified: Verified) -> None:
 
 
 def _check_bootstrap(files: Mapping[str, bytes], bootstrap: bytes) -> None:
-    """The provisioned root must be one of the published ones, byte for byte."""
-    if bootstrap not in {data for name, data in files.items() if name.endswith(".root.json")}:
+    """The provisioned root must be one of the published ones, byte for byte; a target is none of them."""
+    published = (
+        data
+        for name, data in files.items()
+        if name.startswith("metadata/") and name.endswith(".root.json")
+    )
+    if bootstrap not in published:
         raise _refuse(
             "bootstrap-not-published",
             f"the provisioned root {sha256_hex(bootstrap)[:16]} among the published ones",

@@ -454,13 +454,13 @@ def test_a_configuration_that_git_cannot_read_is_told(made):
 
 def test_a_folder_that_others_can_write_and_a_missing_one_are_told(clean_folder):
     with pytest.raises(ApprovalRefused) as refused:
-        check_owned(clean_folder, owner_uid=os.geteuid())
+        check_owned(clean_folder, owner_uid=os.geteuid(), branch="main")
     assert refused.value.reference == "repository-missing"
     new_repository(clean_folder / "r", FILES)
-    check_owned(clean_folder / "r", owner_uid=os.geteuid())
+    check_owned(clean_folder / "r", owner_uid=os.geteuid(), branch="main")
     (clean_folder / "r/.git/refs/heads").chmod(0o777)
     with pytest.raises(ApprovalRefused) as refused:
-        check_owned(clean_folder / "r", owner_uid=os.geteuid())
+        check_owned(clean_folder / "r", owner_uid=os.geteuid(), branch="main")
     assert refused.value.reference == "folder-writable-by-others"
 
 

@@ -132,10 +132,10 @@ def test_an_entry_with_its_whole_id_at_the_end_is_one():
 def test_a_file_of_git_that_others_can_write_is_refused(clean_folder, name):
     new_repository(clean_folder / "r", FILES)
     git(clean_folder / "r", "pack-refs", "--all")
-    check_owned(clean_folder / "r", owner_uid=os.geteuid())
+    check_owned(clean_folder / "r", owner_uid=os.geteuid(), branch="main")
     (clean_folder / "r" / ".git" / name).chmod(0o666)
     with pytest.raises(ApprovalRefused) as refused:
-        check_owned(clean_folder / "r", owner_uid=os.geteuid())
+        check_owned(clean_folder / "r", owner_uid=os.geteuid(), branch="main")
     assert refused.value.reference == "file-writable-by-others"
 
 
@@ -160,7 +160,7 @@ def test_a_dangling_link_in_git_is_looked_at_and_refused(clean_folder, name):
     place.unlink(missing_ok=True)
     place.symlink_to(clean_folder / "nothing")
     with pytest.raises(ApprovalRefused) as refused:
-        check_owned(clean_folder / "r", owner_uid=os.geteuid())
+        check_owned(clean_folder / "r", owner_uid=os.geteuid(), branch="main")
     assert refused.value.reference == "link-on-the-way"
 
 
