@@ -10,7 +10,7 @@ import argparse
 import re
 import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from orchestrator.cli import render
 from orchestrator.cli.arguments import one_of
@@ -27,6 +27,12 @@ if TYPE_CHECKING:
 
 # The pattern of model.base.Slug, which `--help` must not load.
 NAMESPACE = re.compile(r"[a-z0-9][a-z0-9._-]{0,79}")
+# Namespace and task set of each phase where none are named: what its approval can name (model/approval.py).
+USUAL: dict[str, tuple[str, Literal["smoke", "full"]]] = {
+    "local": ("default", "smoke"),
+    "smoke": ("smoke-1", "smoke"),
+    "official": ("official-v1", "full"),
+}
 # The pattern of model.base.RuntimeName, for the same reason.
 RUNTIME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}")
 
@@ -58,16 +64,14 @@ def _add_what(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--namespace",
-        default="default",
         metavar="NAME",
-        help="keeps runs of different purposes apart: small letters, digits, '.', '_', '-'",
+        help="keeps runs of different purposes apart: small letters, digits, '.', '_', '-' (default: default; in phase smoke smoke-1, and always smoke-NAME; official-v1 in phase official)",
     )
     parser.add_argument(
         "--task-set",
         type=one_of("smoke", "full"),
-        default="smoke",
         metavar="SET",
-        help="smoke (default): the tasks marked as quick; full: every task of the fixtures",
+        help="smoke: the tasks marked as quick; full: every task of the fixtures, the default in phase official and its only one (default: smoke)",
     )
     parser.add_argument(
         "--matrix",
@@ -144,12 +148,6 @@ def request_from(arguments: argparse.Namespace) -> PlanRequest:
         )
     for name in arguments.agent:
         driver_for(name)
-    if not NAMESPACE.fullmatch(arguments.namespace):
-        raise UsageError(
-            "namespace-invalid",
-            f"expected --namespace of at most 80 small letters, digits, '.', '_' and '-', found {arguments.namespace[:100]!r}",
-            hint="choose a name like smoke or team-a",
-        )
     if not 1 <= arguments.epochs <= 1000:
         raise UsageError(
             "epochs-out-of-range",
@@ -167,8 +165,8 @@ def request_from(arguments: argparse.Namespace) -> PlanRequest:
         agents=tuple(arguments.agent),
         suite=arguments.suite,
         phase=arguments.phase,
-        namespace=arguments.namespace,
-        task_set=arguments.task_set,
+        namespace=_namespace(arguments),
+        task_set=arguments.task_set or USUAL[arguments.phase][1],
         matrix=arguments.matrix,
         conditions=tuple(arguments.condition),
         tasks=tuple(arguments.task),
@@ -181,6 +179,18 @@ def request_from(arguments: argparse.Namespace) -> PlanRequest:
         live=live_from(arguments),
         commands=tuple(described(path) for path in arguments.agent_file),
     )
+
+
+def _namespace(arguments: argparse.Namespace) -> str:
+    usual = USUAL[arguments.phase][0]
+    namespace: str = usual if arguments.namespace is None else arguments.namespace
+    if not NAMESPACE.fullmatch(namespace):
+        raise UsageError(
+            "namespace-invalid",
+            f"expected --namespace of at most 80 small letters, digits, '.', '_' and '-', found {namespace[:100]!r}",
+            hint="choose a name like smoke or team-a",
+        )
+    return namespace
 
 
 def described(path: Path) -> CommandAgent:

@@ -197,12 +197,15 @@ class _Governed(Document):
     window: Window
 
 
+SMOKE_NAMESPACE = r"^smoke-[a-z0-9][a-z0-9._-]{0,73}$"
+
+
 class SmokeApproval(_Governed):
     """Leave for a rehearsal: one epoch, in a namespace of its own."""
 
     kind: Literal["smoke"] = "smoke"
     phase: Literal["smoke"] = "smoke"
-    namespace: Annotated[str, StringConstraints(pattern=r"^smoke-[a-z0-9][a-z0-9._-]{0,73}$")]
+    namespace: Annotated[str, StringConstraints(pattern=SMOKE_NAMESPACE)]
     task_set: Literal["smoke"] = "smoke"
     epochs: Literal[1] = 1
 

@@ -9,6 +9,8 @@ import secrets
 from dataclasses import dataclass
 from pathlib import Path
 
+from pydantic import ValidationError
+
 from orchestrator.core.canonical import digest_sha256, sha256_hex
 from orchestrator.core.clock import unix_time_s
 from orchestrator.core.errors import UsageError
@@ -145,7 +147,7 @@ def propose(plan: Plan, asked: Proposed, *, approvals: Path, system: Path) -> Go
     """Drafts the approval of a plan as this machine and repository are now.
 
     Raises:
-        UsageError: a plan of phase local.
+        UsageError: a plan of phase local, or what no approval of its phase can name.
         ApprovalRefused: the plan calls no provider, or the trust root does not verify.
     """
     pin = live_pin(plan)
@@ -182,7 +184,20 @@ def propose(plan: Plan, asked: Proposed, *, approvals: Path, system: Path) -> Go
         "nonce": secrets.token_hex(32),
         "window": asked.window,
     }
-    return GOVERNED.validate_python(document)
+    return _approval(plan.phase, document)
+
+
+def _approval(phase: str, document: dict[str, object]) -> Governed:
+    try:
+        return GOVERNED.validate_python(document)
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(str(part) for part in first["loc"][1:])
+        raise UsageError(
+            "proposal-invalid",
+            f"expected what an approval of phase {phase} can name, found {place} {str(first['input'])[:80]!r}: {first['msg'].lower()}",
+            hint=f"mend that option of `memtrial approve propose`, or plan again with `memtrial plan --phase {phase}`",
+        ) from error
 
 
 def _supervisor(config: GateConfig, system: Path) -> SupervisorPin:

@@ -5,13 +5,14 @@ Pure. The caps follow from one figure, the most that the run may spend, so that 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 
 from orchestrator.agents.registry import speech_of
 from orchestrator.agents.speech import Speech
 from orchestrator.core.errors import UsageError
-from orchestrator.model.approval import Upstream
+from orchestrator.model.approval import OFFICIAL_NAMESPACE, SMOKE_NAMESPACE, Upstream
 from orchestrator.model.gateway import LivePin, standing_of
 from orchestrator.model.usage import PROVIDER_OF, Caps
 from orchestrator.pipeline.options import PlanRequest
@@ -24,8 +25,8 @@ def check_live(request: PlanRequest) -> None:
     """Refuses what no agent of the request can do.
 
     Raises:
-        UsageError: a phase that spends money without a model, a model without one who asks it, or agents
-            that ask none beside those that do.
+        UsageError: a phase that spends money without a model, a model without one who asks it, agents
+            that ask none beside those that do, or what no approval of the phase allows.
     """
     if request.live is None:
         if request.phase != "local":
@@ -60,6 +61,39 @@ def check_live(request: PlanRequest) -> None:
             f"expected a price of {request.model} in the table dated {request.live.prices.dated}, found none",
             hint="add it to the file of --prices, with the day on which you read it",
         )
+    _check_phase(request)
+
+
+def _check_phase(request: PlanRequest) -> None:
+    """Refuses what an approval of the phase could not name (model/approval.py)."""
+    if request.phase == "local":
+        return
+    smoke = request.phase == "smoke"
+    agents = (*request.agents, *request.commands)
+    named = (
+        re.fullmatch(SMOKE_NAMESPACE, request.namespace)
+        if smoke
+        else request.namespace == OFFICIAL_NAMESPACE
+    )
+    for option, fits, expected, found in (
+        ("namespace", named, "smoke-NAME" if smoke else OFFICIAL_NAMESPACE, request.namespace),
+        (
+            "task-set",
+            request.task_set == ("smoke" if smoke else "full"),
+            "smoke" if smoke else "full",
+            request.task_set,
+        ),
+        ("epochs", request.epochs == 1 or not smoke, "1", str(request.epochs)),
+        ("agent", len(agents) == 1, "given once", f"{len(agents)} agents"),
+    ):
+        if not fits:
+            raise UsageError(
+                "plan-not-of-its-phase",
+                f"expected --{option} {expected} in phase {request.phase}, which is what people can approve, found {found}",
+                hint=f"plan again with --{option} {expected}"
+                if option != "agent"
+                else "make a plan of each agent",
+            )
 
 
 def check_speeches(request: PlanRequest, speeches: Mapping[str, Speech]) -> None:
