@@ -5,8 +5,10 @@ from __future__ import annotations
 import argparse
 import shlex
 from pathlib import Path
+from typing import Any
 
 from orchestrator.cli import render
+from orchestrator.cli.arguments import fitting, whole
 from orchestrator.cli.command import shown_path
 from orchestrator.cli.trust_options import add_repository, add_system, approvals_of
 
@@ -14,12 +16,22 @@ from orchestrator.cli.trust_options import add_repository, add_system, approvals
 def configure(parser: argparse.ArgumentParser) -> None:
     """Adds the options of the word."""
     parser.add_argument("plan", type=Path, metavar="PLAN", help="plan of phase smoke or official")
-    parser.add_argument("--id", required=True, metavar="NAME", help="name of the approval")
+    parser.add_argument(
+        "--id",
+        type=fitting(_slug, "lower-case letters, digits, dots, dashes and underscores, at most 80"),
+        required=True,
+        metavar="NAME",
+        help="name of the approval, such as smoke-1",
+    )
     parser.add_argument(
         "--commit", required=True, metavar="HEX", help="the approved commit, in full"
     )
-    parser.add_argument("--max-input-tokens", type=int, required=True, metavar="N", help="in all")
-    parser.add_argument("--max-output-tokens", type=int, required=True, metavar="N", help="in all")
+    parser.add_argument(
+        "--max-input-tokens", type=whole(1, 10**13), required=True, metavar="N", help="in all"
+    )
+    parser.add_argument(
+        "--max-output-tokens", type=whole(1, 10**13), required=True, metavar="N", help="in all"
+    )
     parser.add_argument(
         "--hours",
         type=int,
@@ -29,6 +41,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     add_repository(parser)
     add_system(parser)
+
+
+def _slug() -> Any:
+    from orchestrator.model.base import Slug
+
+    return Slug
 
 
 def run(arguments: argparse.Namespace) -> int:

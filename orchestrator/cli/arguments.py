@@ -69,6 +69,20 @@ def one_of(*known: str) -> Callable[[str], str]:
     return choose
 
 
+def whole(least: int, most: int) -> Callable[[str], int]:
+    """Returns the type of an option with a whole number from `least` to `most`."""
+
+    def check(text: str) -> int:
+        number = _whole_number(text)
+        if not least <= number <= most:
+            raise argparse.ArgumentTypeError(
+                f"expected a whole number from {least:,} to {most:,}, found {text[:40]!r}"
+            )
+        return number
+
+    return check
+
+
 def fitting(rule: Callable[[], Any], form: str) -> Callable[[str], str]:
     """Returns the type of an option whose text goes into a document.
 

@@ -4,23 +4,32 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from orchestrator.cli import render
+from orchestrator.cli.arguments import fitting, whole
 from orchestrator.cli.trust_options import add_repository, approvals_of
 from orchestrator.core.errors import UsageError
 
 if TYPE_CHECKING:
     from orchestrator.core.keys import PublicKey, SigningKey
-    from orchestrator.model.gate import GateConfig, RootSeen
     from orchestrator.model.roles import RoleName, RoleRule
+    from orchestrator.trust.ceremony import Place
 
+LOWER = "lower-case letters, digits, dots, dashes and underscores"
+ABSOLUTE = "an absolute path of plain characters"
 PEOPLE = ("owner", "approver", "curator", "supervisor", "ledger")
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Adds the options of the word."""
-    parser.add_argument("--name", required=True, metavar="NAME", help="of your organisation")
+    parser.add_argument(
+        "--name",
+        type=fitting(_organisation, f"{LOWER}, such as example"),
+        required=True,
+        metavar="NAME",
+        help="of your organisation, in lower case",
+    )
     for who in PEOPLE:
         parser.add_argument(
             f"--{who}",
@@ -31,15 +40,48 @@ def configure(parser: argparse.ArgumentParser) -> None:
             help=f"key of {'an' if who[0] in 'ao' else 'a'} {who} (repeatable): public in PEM; private for two owners and one curator, who sign now",
         )
     parser.add_argument(
-        "--named", required=True, metavar="OWNER/NAME", help="the repository's name"
+        "--named",
+        type=fitting(_repository, f"OWNER/NAME, each {LOWER}, such as example/memtrial"),
+        required=True,
+        metavar="OWNER/NAME",
+        help="the repository's name, in lower case",
     )
-    parser.add_argument("--branch", default="main", metavar="B", help="its default branch")
-    parser.add_argument("--supervisor-uid", type=int, required=True, metavar="UID", help="its user")
     parser.add_argument(
-        "--supervisor-prefix", required=True, metavar="DIR", help="where it is installed"
+        "--branch",
+        type=fitting(_branch, f"{LOWER}, such as main"),
+        default="main",
+        metavar="B",
+        help="its default branch",
+    )
+    _add_machine(parser)
+    kinds = parser.add_mutually_exclusive_group()
+    for kind, text in (
+        ("demonstration", "a root that can never approve anything"),
+        ("rehearsal", "a root that approves runs before a fake provider on this machine alone"),
+    ):
+        kinds.add_argument(f"--{kind}", dest="kind", action="store_const", const=kind, help=text)
+    parser.set_defaults(kind="organisation")
+    add_repository(parser)
+
+
+def _add_machine(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--supervisor-uid",
+        type=whole(0, 2**32 - 2),
+        required=True,
+        metavar="UID",
+        help="its user",
+    )
+    parser.add_argument(
+        "--supervisor-prefix",
+        type=fitting(_absolute, ABSOLUTE),
+        required=True,
+        metavar="DIR",
+        help="where it is installed",
     )
     parser.add_argument(
         "--supervisor-state",
+        type=fitting(_absolute, ABSOLUTE),
         default="/var/lib/memtrial",
         metavar="DIR",
         help="new folder of the supervisor's user: nonce book, what was seen (default: /var/lib/memtrial)",
@@ -51,21 +93,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="DIR",
         help="new folder for this machine's starting point; /etc/memtrial for a real one",
     )
-    kinds = parser.add_mutually_exclusive_group()
-    for kind, text in (
-        ("demonstration", "a root that can never approve anything"),
-        ("rehearsal", "a root that approves runs before a fake provider on this machine alone"),
-    ):
-        kinds.add_argument(f"--{kind}", dest="kind", action="store_const", const=kind, help=text)
-    parser.set_defaults(kind="organisation")
-    add_repository(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Makes everything and prints the hash that others compare."""
+    from orchestrator.core.canonical import sha256_hex
     from orchestrator.core.clock import unix_time_s
-    from orchestrator.trust.ceremony import init_root, load_public, provision, roles_of
-    from orchestrator.trust.gate.before import BOOTSTRAP, CONFIG, SEEN
+    from orchestrator.trust.ceremony import init_root, load_public, roles_of
 
     keys = {who: tuple(load_public(path) for path in getattr(arguments, who)) for who in PEOPLE}
     signing, curators = private_of(arguments.owner), private_of(arguments.curator)
@@ -83,13 +117,9 @@ def run(arguments: argparse.Namespace) -> int:
         signing=signing,
         curator=curators[0],
         now_s=int(unix_time_s()),
+        machine=lambda first: _machine(arguments, first, keys["supervisor"][0]),
     )
-    config, seen = _machine(arguments, bootstrap, keys["supervisor"][0])
-    root_sha256 = config.root_sha256
-    provision(arguments.system, {BOOTSTRAP: bootstrap, CONFIG: config.canonical()})
-    provision(
-        Path(config.supervisor_state), {SEEN: seen.canonical()}, owner_uid=config.supervisor_uid
-    )
+    root_sha256 = sha256_hex(bootstrap)
     if arguments.json:
         render.document({"root_sha256": root_sha256, "system": str(arguments.system)})
         return 0
@@ -113,10 +143,12 @@ def _rules(keys: dict[str, tuple[PublicKey, ...]]) -> dict[RoleName, RoleRule]:
 
 def _machine(
     arguments: argparse.Namespace, bootstrap: bytes, supervisor: PublicKey
-) -> tuple[GateConfig, RootSeen]:
+) -> tuple[Place, Place]:
     """Returns what this machine is told: whose root, which supervisor, and that nothing was seen yet."""
     from orchestrator.core.canonical import sha256_hex
     from orchestrator.model.gate import GateConfig, RootSeen
+    from orchestrator.trust.ceremony import Place
+    from orchestrator.trust.gate.before import BOOTSTRAP, CONFIG, SEEN
 
     config = GateConfig(
         name=arguments.name,
@@ -130,7 +162,35 @@ def _machine(
         supervisor_state=arguments.supervisor_state,
         ledger_origin=f"{arguments.named}/approvals",
     )
-    return config, RootSeen()
+    state = Path(config.supervisor_state)
+    return (
+        Place(arguments.system, {BOOTSTRAP: bootstrap, CONFIG: config.canonical()}),
+        Place(state, {SEEN: RootSeen().canonical()}, config.supervisor_uid),
+    )
+
+
+def _organisation() -> Any:
+    from orchestrator.model.approval import OrganisationName
+
+    return OrganisationName
+
+
+def _repository() -> Any:
+    from orchestrator.model.approval import RepositoryName
+
+    return RepositoryName
+
+
+def _branch() -> Any:
+    from orchestrator.model.approval import Branch
+
+    return Branch
+
+
+def _absolute() -> Any:
+    from orchestrator.model.gate import AbsolutePath
+
+    return AbsolutePath
 
 
 def private_of(paths: list[Path]) -> tuple[SigningKey, ...]:

@@ -48,6 +48,10 @@ Tokens = Annotated[int, Field(ge=1, le=10**13)]
 UsdMicros = Annotated[int, Field(ge=1, le=MAX_USD_MICROS)]
 Nonce = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 Repository = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9._/-]{0,199}$")]
+# As people give it; names of what belongs to it are made of it.
+NAME = r"[a-z0-9][a-z0-9._-]"
+RepositoryName = Annotated[str, StringConstraints(pattern=rf"^{NAME}{{0,89}}/{NAME}{{0,89}}$")]
+OrganisationName = Annotated[str, StringConstraints(pattern=rf"^{NAME}{{0,63}}$")]
 Branch = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9._-]{0,79}$")]
 Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._:/@+-]{0,199}$")]
 # One line for people, in any language: what a terminal shows as it is, composed as signed documents must be.

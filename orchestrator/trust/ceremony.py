@@ -8,7 +8,9 @@ what people change about a root is in `trust/changes.py`.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
@@ -47,6 +49,19 @@ def load_public(path: Path) -> PublicKey:
     return PublicKey.parse_pem(data, where=path.name)
 
 
+@dataclass(frozen=True, slots=True)
+class Place:
+    """What a machine starts from: files by name in a folder that others may read, or that is one user's alone."""
+
+    folder: Path
+    files: Mapping[str, bytes]
+    owner_uid: int | None = None
+
+
+def _no_machine(_: bytes) -> tuple[Place, ...]:
+    return ()
+
+
 def init_root(
     approvals: Path,
     roles: Roles,
@@ -55,11 +70,22 @@ def init_root(
     signing: tuple[SigningKey, ...],
     curator: SigningKey,
     now_s: int,
+    machine: Callable[[bytes], tuple[Place, ...]] = _no_machine,
 ) -> bytes:
     """Makes a trust root in one pass and returns its first root, which machines are provisioned with.
 
+    Args:
+        approvals: the folder of approvals.
+        roles: the roles document.
+        owners: who own the root.
+        signing: two of them at least.
+        curator: one of the curators.
+        now_s: the present time in seconds since 1970.
+        machine: gives what this machine starts from, of the first root. It is written before the root itself,
+            and taken back if the root cannot be written.
+
     Raises:
-        UsageError: there is one already, or too few owners.
+        UsageError: there is one already, too few owners, or a place on the machine is taken.
         ApprovalRefused: the roles are unsound, or what was made does not verify.
     """
     if files_below(approvals / TUF):
@@ -72,8 +98,18 @@ def init_root(
     loaded = load_roles(data, where="roles")
     curators = tuple(role_of(loaded, "curator", where="roles").keys.values())
     made = draft(People(owners, curators), data, now_s=now_s)
-    change_root(approvals, made, owners=signing, curator=curator, changed=ALL, now_s=now_s)
-    return (approvals / TUF / "metadata" / "1.root.json").read_bytes()
+    files = signed_files({}, made, owners=signing, curator=curator, changed=ALL)
+    _verified(files, now_s)
+    places = machine(files[FIRST])
+    for place in places:
+        _check_free(place)
+    with ExitStack() as undo:
+        for place in places:
+            undo.callback(_take_back, place)
+            provision(place)
+        _write(approvals / TUF, files, {})
+        undo.pop_all()
+    return files[FIRST]
 
 
 def rule_of(threshold: int, keys: tuple[PublicKey, ...]) -> RoleRule:
@@ -121,13 +157,18 @@ def change_root(
     before = files_below(folder)
     new = signed_files(before, made, owners=owners, curator=curator, changed=changed)
     root = _verified({**before, **new}, now_s)
+    _write(folder, new, before)
+    return root
+
+
+def _write(folder: Path, new: Mapping[str, bytes], before: Mapping[str, bytes]) -> None:
+    """Writes files, or puts everything back."""
     try:
         for name, data in new.items():
             write_atomic(folder / name, data)
     except BaseException:
         _restore(folder, before)
         raise
-    return root
 
 
 def _restore(folder: Path, files: Mapping[str, bytes]) -> None:
@@ -180,29 +221,44 @@ def files_below(folder: Path) -> dict[str, bytes]:
     }
 
 
-def provision(folder: Path, files: Mapping[str, bytes], *, owner_uid: int | None = None) -> None:
-    """Writes what a machine starts from into a new folder, which root gives to a user of its own.
-
-    Args:
-        folder: the system folder, which others may read; or with an owner, that user's alone.
-        files: bytes by name.
-        owner_uid: whose the folder becomes.
+def _check_free(place: Place) -> None:
+    """Refuses a place where something is, before anything is written.
 
     Raises:
         UsageError: something is there already.
     """
-    folder.mkdir(parents=True, exist_ok=True)
-    for name, data in files.items():
-        path = folder / name
-        if path.exists():
+    if place.folder.exists() and not place.folder.is_dir():
+        raise UsageError(
+            "system-folder-not-new",
+            f"expected a new folder {place.folder}, found a file",
+            hint="name another folder",
+        )
+    for name in place.files:
+        if os.path.lexists(place.folder / name):
             raise UsageError(
                 "system-folder-not-new",
-                f"expected no {name} in {folder}, found one",
+                f"expected no {name} in {place.folder}, found one",
                 hint="a machine's first root is replaced by root's own hand, never by a command",
             )
-        write_atomic(path, data, mode=0o644 if owner_uid is None else 0o600)
+
+
+def provision(place: Place) -> None:
+    """Writes what a machine starts from; as root it gives a user's own folder to that user.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    folder, owner_uid = place.folder, place.owner_uid
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, data in place.files.items():
+        write_atomic(folder / name, data, mode=0o644 if owner_uid is None else 0o600)
         if owner_uid is not None and os.geteuid() == 0:
-            os.chown(path, owner_uid, -1)
+            os.chown(folder / name, owner_uid, -1)
     folder.chmod(0o755 if owner_uid is None else 0o700)
     if owner_uid is not None and os.geteuid() == 0:
         os.chown(folder, owner_uid, -1)
+
+
+def _take_back(place: Place) -> None:
+    for name in place.files:
+        (place.folder / name).unlink(missing_ok=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import time
 from datetime import UTC, datetime
 from pathlib import Path
@@ -18,6 +19,7 @@ from orchestrator.trust.proposals import write_proposal
 from orchestrator.trust.root.make import load, publish
 from tests.unit.trust.test_proposals import ID, approval
 
+ROOT = Path(__file__).resolve().parents[3]
 NAMES = ("o1", "o2", "o3", "a1", "a2", "a3", "c1", "c2", "s1", "l1", "n1", "n2", "n3")
 
 
@@ -146,3 +148,75 @@ def test_owners_renew_what_curators_cannot(desk):
     assert (code, "2 different owners, found 1" in told) == (5, True)
     owners = ("--owner", desk.key("o1"), "--owner", desk.key("o3"))
     assert desk.said("trust", "refresh", "--curator", desk.key("c1"), *owners)[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "form"),
+    [
+        ("name", "ORG", "lower-case"),
+        ("name", "x" * 65, "lower-case"),
+        ("named", "OWNER/REPO", "OWNER/NAME"),
+        ("named", "memtrial", "OWNER/NAME"),
+        ("named", "a/b/c", "OWNER/NAME"),
+        ("branch", "Main", "such as main"),
+        ("supervisor-uid", "-3", "from 0 to"),
+        ("supervisor-uid", "4294967295", "from 0 to"),
+        ("supervisor-uid", "x", "whole number"),
+        ("supervisor-prefix", "opt/memtrial", "absolute path"),
+        ("supervisor-state", "state", "absolute path"),
+    ],
+)
+def test_what_fits_in_no_document_is_refused_as_an_argument(desk, option, value, form):
+    code, told = desk.refused(*desk.init_words(**{option: (value,)}))
+    assert (code, f"--{option}" in told, form in told) == (2, True, True)
+
+
+def test_the_longest_names_make_a_root(desk):
+    long = {"name": ("x" * 64,), "named": ("x" * 90 + "/" + "y" * 90,)}
+    assert desk.said(*desk.init_words(**long))[0] == 0
+
+
+def test_a_root_is_not_begun_where_this_machine_has_one(desk):
+    (desk.folder / "system").mkdir()
+    (desk.folder / "system" / "gate.json").write_bytes(b"{}")
+    code, told = desk.refused(*desk.init_words())
+    assert (code, "system-folder-not-new" in told) == (2, True)
+    (desk.folder / "system" / "gate.json").unlink()
+    assert desk.said(*desk.init_words())[0] == 0
+
+
+def test_the_ceremonys_own_words_make_a_root(desk, monkeypatch):
+    """As the page prints them, but for the uid and where this machine's part lies."""
+    page = (ROOT / "docs" / "security" / "ceremonies.md").read_text(encoding="utf-8")
+    block = page[page.index("    memtrial trust init") :].split("    memtrial trust status")[0]
+    words = shlex.split(block.replace("\\\n", " "))[1:]
+    monkeypatch.chdir(desk.folder)
+    for name in ("o1", "o2", "c1"):
+        Path(f"{name}.pem").write_bytes(Path(desk.key(name)).read_bytes())
+        Path(f"{name}.pem").chmod(0o600)
+    for name in ("o3", "a1", "a2", "a3", "c2", "s", "l"):
+        key = SigningKey.load(Path(desk.key(name if name[1:] else f"{name}1")))
+        Path(f"{name}.pub.pem").write_bytes(key.public.pem())
+    ours = {
+        "UID": str(os.geteuid()),
+        "/var/lib/memtrial": str(desk.folder / "state"),
+        "/etc/memtrial": str(desk.folder / "system"),
+    }
+    assert ours.keys() <= set(words)
+    desk.given(*(ours.get(word, word) for word in words))
+    assert desk.given("trust", "status")["name"] == "example"
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [("--id", "Smoke 1"), ("--max-input-tokens", "0"), ("--max-output-tokens", str(10**13 + 1))],
+)
+def test_what_no_approval_can_say_is_no_argument_of_a_proposal(desk, option, value):
+    words = {"--id": "one", "--max-input-tokens": "1", "--max-output-tokens": str(10**13)}
+    given = [word for pair in {**words, option: value}.items() for word in pair]
+    code, told = desk.refused("approve", "propose", "none.json", "--commit", "a" * 40, *given)
+    assert (code, f"{option}: expected" in told) == (2, True)
+    # Without it, what is missing is the plan.
+    given = [word for pair in words.items() for word in pair]
+    _, told = desk.refused("approve", "propose", "none.json", "--commit", "a" * 40, *given)
+    assert "none.json" in told

@@ -15,6 +15,7 @@ from orchestrator.core.keys import SigningKey
 from orchestrator.model.approval import WITHDRAWAL_TYPE, Withdrawal
 from orchestrator.model.roles import RoleName, RoleRule
 from orchestrator.trust.ceremony import (
+    Place,
     current,
     files_below,
     load_public,
@@ -168,17 +169,54 @@ def test_a_key_file_gives_its_public_half_and_anything_else_is_told(tmp_path):
         load_public(tmp_path / "none")
 
 
-def test_a_machine_is_provisioned_once(tmp_path):
-    system, state = tmp_path / "system", tmp_path / "state"
-    provision(system, {"root.json": b"1"})
-    provision(state, {"seen": b"2"}, owner_uid=os.geteuid())
-    assert stat.S_IMODE(system.stat().st_mode) == 0o755
-    assert stat.S_IMODE((system / "root.json").stat().st_mode) == 0o644
-    assert stat.S_IMODE(state.stat().st_mode) == 0o700
-    assert stat.S_IMODE((state / "seen").stat().st_mode) == 0o600
+def places(folder: Path) -> tuple[Place, Place]:
+    return (
+        Place(folder / "system", {"root.json": b"1"}),
+        Place(folder / "below" / "state", {"seen": b"2"}, os.geteuid()),
+    )
+
+
+def test_a_machine_is_provisioned_for_all_to_read_and_its_state_for_one_user(tmp_path):
+    first = init(tmp_path / "a", machine=lambda first: (Place(tmp_path / "s", {"f": first}),))
+    assert (tmp_path / "s" / "f").read_bytes() == first
+    system, state = places(tmp_path)
+    for place in (system, state):
+        provision(place)
+    assert stat.S_IMODE(system.folder.stat().st_mode) == 0o755
+    assert stat.S_IMODE((system.folder / "root.json").stat().st_mode) == 0o644
+    assert stat.S_IMODE(state.folder.stat().st_mode) == 0o700
+    assert stat.S_IMODE((state.folder / "seen").stat().st_mode) == 0o600
+
+
+@pytest.mark.parametrize("there", ["system", "system/root.json", "below/state/seen"])
+def test_a_machine_that_was_provisioned_keeps_what_it_has_and_no_root_is_made(tmp_path, there):
+    taken = tmp_path / there
+    taken.parent.mkdir(parents=True, exist_ok=True)
+    taken.write_bytes(b"3")
+    with pytest.raises(UsageError) as refused:
+        init(tmp_path / "a", machine=lambda _: places(tmp_path))
+    assert refused.value.reference == "system-folder-not-new"
+    assert files_below(tmp_path) == {there: b"3"}
+
+
+def test_a_link_that_leads_nowhere_is_something_too(tmp_path):
+    (tmp_path / "system").mkdir()
+    (tmp_path / "system" / "root.json").symlink_to("nowhere")
     with pytest.raises(UsageError, match="found one"):
-        provision(system, {"root.json": b"3"})
-    assert (system / "root.json").read_bytes() == b"1"
+        init(tmp_path / "a", machine=lambda _: places(tmp_path))
+
+
+@pytest.mark.parametrize("blocked", ["below", "a/tuf"])
+def test_a_root_whose_files_cannot_all_be_written_leaves_none_and_may_be_made_again(
+    tmp_path, blocked
+):
+    (tmp_path / blocked).parent.mkdir(exist_ok=True)
+    (tmp_path / blocked).write_bytes(b"")
+    with pytest.raises(OSError, match=r"exists|Not a directory"):
+        init(tmp_path / "a", machine=lambda _: places(tmp_path))
+    assert files_below(tmp_path) == {blocked: b""}
+    (tmp_path / blocked).unlink()
+    init(tmp_path / "a", machine=lambda _: places(tmp_path))
 
 
 @pytest.mark.parametrize(("caller", "given"), [(0, True), (1000, False)])
@@ -186,11 +224,11 @@ def test_only_root_gives_what_it_provisions_to_another_user(tmp_path, monkeypatc
     chowned: list[tuple[str, int, int]] = []
     monkeypatch.setattr("os.geteuid", lambda: caller)
     monkeypatch.setattr("os.chown", lambda path, uid, gid: chowned.append((path.name, uid, gid)))
-    provision(tmp_path / "below" / "state", {"seen": b"2"}, owner_uid=4321)
+    provision(Place(tmp_path / "below" / "state", {"seen": b"2"}, 4321))
     assert chowned == ([("seen", 4321, -1), ("state", 4321, -1)] if given else [])
 
 
 def test_a_system_folder_stays_its_makers(tmp_path, monkeypatch):
     monkeypatch.setattr("os.geteuid", lambda: 0)
     monkeypatch.setattr("os.chown", lambda *_: pytest.fail("given away"))
-    provision(tmp_path / "system", {"root.json": b"1"})
+    provision(Place(tmp_path / "system", {"root.json": b"1"}))

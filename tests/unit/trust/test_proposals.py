@@ -55,7 +55,12 @@ def approval(**changes: Any) -> Governed:
     return GOVERNED.validate_json(as_bytes({**sound(), **changes}))
 
 
-def init(folder: Path, named: Roles | None = None, signing: tuple[SigningKey, ...] = OWNERS[:2]):
+def init(
+    folder: Path,
+    named: Roles | None = None,
+    signing: tuple[SigningKey, ...] = OWNERS[:2],
+    **more: Any,
+) -> bytes:
     return init_root(
         folder,
         named or Roles.parse(as_bytes(roles()), where="roles"),
@@ -63,6 +68,7 @@ def init(folder: Path, named: Roles | None = None, signing: tuple[SigningKey, ..
         signing=signing,
         curator=CURATORS[0],
         now_s=NOW_S,
+        **more,
     )
 
 
