@@ -9,12 +9,12 @@ import asyncio
 import contextlib
 import shutil
 import socket
-import stat
 from collections.abc import Callable
 from pathlib import Path
 
 from orchestrator.core.errors import BudgetExhausted, UsageError
 from orchestrator.core.peer import peer_uid
+from orchestrator.core.sockets import listen_at
 from orchestrator.gateway.budget import Budget
 from orchestrator.gateway.cassette import Cassette, ReplayMode
 from orchestrator.gateway.desk import Desk
@@ -33,6 +33,8 @@ from orchestrator.protocols import GatewayPlace, TrialPlace
 
 SPEND = "spend.jsonl"
 SOCKET_NAME = "gateway.sock"
+# How many connections may wait to be accepted.
+BACKLOG = 256
 
 
 class Gateway:
@@ -167,21 +169,20 @@ class Gateway:
         Raises:
             UsageError: something listens there already, something else is there, or nothing can be made there.
         """
-        self._free(path)
         try:
-            self._servers[trial] = await asyncio.start_unix_server(
-                lambda reader, writer: self._connected(reader, writer, trial),
-                path=path,
-                backlog=256,
-            )
+            listener = listen_at(path, backlog=BACKLOG)
         except OSError as error:
             raise UsageError(
                 "socket-not-made",
                 f"{path}: expected a folder that a socket can be made in, found {error.strerror or error}",
                 hint="make the folder, or choose a shorter path",
             ) from error
-        path.chmod(0o666)
         self._own_sockets.append(path)
+        self._servers[trial] = await asyncio.start_unix_server(
+            lambda reader, writer: self._connected(reader, writer, trial),
+            sock=listener,
+            backlog=BACKLOG,
+        )
 
     async def listen_loopback(self, port: int) -> int:
         """Listens on a loopback port and returns its number; 0 asks for a free one.
@@ -201,32 +202,6 @@ class Gateway:
             ) from error
         self._servers[f"port {port}"] = server
         return int(server.sockets[0].getsockname()[1])
-
-    def _free(self, path: Path) -> None:
-        """Removes a socket that nobody listens on, and nothing else."""
-        try:
-            kind = path.lstat().st_mode
-        except OSError:
-            return
-        if not stat.S_ISSOCK(kind):
-            raise UsageError(
-                "not-a-socket",
-                f"{path}: expected a free path or an old socket, found something else, which is left as it is",
-                hint="choose another path for the socket",
-            )
-        probe = socket.socket(socket.AF_UNIX)
-        try:
-            probe.connect(str(path))
-        except (ConnectionRefusedError, FileNotFoundError):
-            path.unlink(missing_ok=True)
-            return
-        finally:
-            probe.close()
-        raise UsageError(
-            "socket-taken",
-            f"{path}: expected a free socket, found another process listening",
-            hint="end the other gateway, or choose another socket",
-        )
 
     def _connected(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, trial: str | None

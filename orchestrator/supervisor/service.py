@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import socket
-import stat
 import sys
 import threading
 from collections.abc import Callable
@@ -21,6 +20,7 @@ from orchestrator.core.errors import MemtrialError, UsageError
 from orchestrator.core.keys import SigningKey
 from orchestrator.core.peer import peer_uid
 from orchestrator.core.printable import printable
+from orchestrator.core.sockets import listen_at
 from orchestrator.core.strictjson import parse_json
 from orchestrator.gateway.keys import ProviderKeys
 from orchestrator.model.dispatch import DispatchAsked
@@ -130,23 +130,6 @@ def _say(line: str) -> None:
     sys.stderr.flush()
 
 
-def _is_free(path: Path) -> bool:
-    """Removes a socket at which nobody listens any more, and nothing else; tells whether the path is free."""
-    try:
-        if not stat.S_ISSOCK(path.lstat().st_mode):
-            return False
-        with socket.socket(socket.AF_UNIX) as probe:
-            probe.connect(str(path))
-    except FileNotFoundError:
-        return True
-    except ConnectionRefusedError:
-        path.unlink(missing_ok=True)
-        return True
-    except OSError:
-        return False
-    return False
-
-
 class Service:
     """The socket and those who serve it."""
 
@@ -174,18 +157,9 @@ class Service:
         self._say = say
         self._places = Places(MAX_OF_ONE_USER)
         self._ended = threading.Event()
-        if not _is_free(path):
-            raise UsageError(
-                "socket-taken",
-                f"{path}: expected nothing there, found something",
-                hint="end the other supervisor, or remove what is there",
-            )
-        self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self._path = path
-        self._listener.bind(str(path))
         # Anybody may knock; who is answered is decided by the kernel's account of the caller.
-        path.chmod(0o666)
-        self._listener.listen(BACKLOG)
+        self._listener = listen_at(path, backlog=BACKLOG)
+        self._path = path
 
     def serve(self) -> None:
         """Serves until `close`, whatever the system refuses meanwhile."""

@@ -239,7 +239,7 @@ def test_it_runs_as_its_own_user_with_its_own_key_or_not_at_all(tmp_path, place)
 def test_a_socket_that_is_taken_is_not_taken_over(served, place):
     folder, key_file, _ = place
     identity = load_identity(folder, key_file, allowed_uids=frozenset({0}))
-    with pytest.raises(UsageError, match="found something"):
+    with pytest.raises(UsageError, match="found another process listening"):
         Service(identity, served[0])
 
 
