@@ -71,7 +71,7 @@ def test_a_plan_that_no_approval_of_its_phase_could_name_is_not_made(
 
 def test_an_official_plan_has_its_namespace_and_its_set_by_itself(capsys, tmp_path, monkeypatch):
     # Whether each task's validation is recorded is a matter of the pack, and not of the phase.
-    monkeypatch.setattr(planning_module, "check_valid", lambda *_: None)
+    monkeypatch.setattr(planning_module, "check_valid", lambda *_, **__: None)
     words = planning("official", tmp_path / "prices.json", "--epochs", "3", "--dry-run")
     code, text = said(capsys, *words)
     assert code == 0, text
