@@ -80,16 +80,17 @@ def _words(text: str) -> list[str]:
 
 
 def _places(words: frozenset[str], told: list[str]) -> Iterator[frozenset[str]]:
-    """Yields which of these words each place of an event holds, for places that end with one of them."""
+    """Yields what the places of an event hold of these words: each place that holds one more than the one before."""
     at = [(number, word) for number, word in enumerate(told) if word in words]
     held: Counter[str] = Counter()
     first = 0
     for number, word in at:
-        held[word] += 1
         while number - at[first][0] >= PLACE_WORDS:
             gone = at[first][1]
             held[gone] -= 1
             if not held[gone]:
                 del held[gone]
             first += 1
-        yield frozenset(held)
+        held[word] += 1
+        if held[word] == 1:
+            yield frozenset(held)
