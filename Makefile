@@ -1,6 +1,6 @@
 # Thin targets: each calls one command. `make` alone prints this list.
 .DEFAULT_GOAL := help
-.PHONY: help setup engine images smoke test lint check pack proof-languages bench clean schemas wheel proof-leakscan proof-evidence proof-interop proof-pythons bench-gateway fuzz-gateway proof-hostile-neighbours proof-tasks proof-reference proof-attribution proof-ladder proof-products official supervisor install-supervisor proof-mutation proof-coverage proof-trust agents-smoke proof-agents
+.PHONY: help setup engine images smoke test lint check pack proof-languages bench clean schemas wheel proof-leakscan proof-evidence proof-interop proof-pythons bench-gateway fuzz-gateway proof-hostile-neighbours proof-tasks proof-reference proof-attribution proof-ladder proof-products official supervisor install-supervisor proof-mutation proof-coverage proof-trust proof-official agents-smoke proof-agents
 MEMTRIAL := .venv/bin/memtrial
 PYTHON_VENV := .venv/bin/python
 # Where the supervisor is installed, plans of phases smoke and official are its version's, and so must be their runs.
@@ -89,6 +89,9 @@ proof-coverage: setup ## Measure the branches of trust, core and model that thei
 
 proof-trust: setup ## Prove the gate: time of a validation, racing nonces, every hostile input; writes results/proofs
 	@$(PYTHON_VENV) -m bench.trust
+
+proof-official: setup ## Rehearse a whole official run in containers, with the supervisor installed in mounts of its own (root; 20 minutes)
+	@$(PYTHON_VENV) -m bench.rehearsal
 
 agents-smoke: setup ## Have Codex, Claude Code and mini-swe-agent solve a task in containers (scripted model; fetches them once)
 	@$(MEMTRIAL) agents smoke
