@@ -13,8 +13,8 @@ from orchestrator.cli.trust_options import add_repository, approvals_of
 def configure(parser: argparse.ArgumentParser) -> None:
     """Adds the options of the word."""
     for who, text in (
-        ("owner", "key of a new owner (repeatable; private for two of them)"),
-        ("old-owner", "private key of an old owner (two of them)"),
+        ("owner", "key of an owner that there is to be (name all; private for two of them)"),
+        ("old-owner", "private key of a present owner (two of them)"),
     ):
         parser.add_argument(
             f"--{who}", type=Path, action="append", default=[], metavar="FILE", help=text
@@ -35,7 +35,8 @@ def run(arguments: argparse.Namespace) -> int:
     version = rotate_root(
         approvals_of(arguments),
         owners=tuple(load_public(path) for path in arguments.owner),
-        signing=(*private_of(arguments.old_owner), *private_of(arguments.owner)),
+        old=tuple(SigningKey.load(path) for path in arguments.old_owner),
+        new=private_of(arguments.owner),
         curator=SigningKey.load(arguments.curator),
         now_s=int(unix_time_s()),
     )

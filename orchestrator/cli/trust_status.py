@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from typing import Any
 
 from orchestrator.cli import render
 from orchestrator.cli.trust_options import add_repository, approvals_of
@@ -16,12 +17,21 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Verifies and shows."""
     from orchestrator.core.clock import unix_time_s, utc_text_of
-    from orchestrator.trust.ceremony import current
+    from orchestrator.core.keys import PublicKey
+    from orchestrator.trust.ceremony import TUF, current
     from orchestrator.trust.roles import load_roles
+    from orchestrator.trust.root.make import load
 
-    root = current(approvals_of(arguments), now_s=int(unix_time_s()))
+    approvals = approvals_of(arguments)
+    root = current(approvals, now_s=int(unix_time_s()))
     roles = load_roles(root.roles_data, where="roles")
-    people = {
+    people: dict[str, dict[str, Any]] = {
+        "owner": {
+            "threshold": load(approvals / TUF).root.roles["root"].threshold,
+            "keyids": sorted(PublicKey(raw).keyid for raw in root.owners),
+        }
+    }
+    people |= {
         name: {"threshold": role.threshold, "keyids": sorted(role.keys)}
         for name, role in roles.roles.items()
     }
@@ -45,10 +55,9 @@ def run(arguments: argparse.Namespace) -> int:
     )
     render.text(f"{roles.document.name}{told}, root version {root.root_version}")
     render.text(f"root sha256 {root.root_sha256}")
-    for name, role in roles.roles.items():
-        render.row(
-            f"{name}: {role.threshold} of {len(role.keys)}: {', '.join(k[:16] for k in role.keys)}"
-        )
+    for name, role in people.items():
+        short = [keyid[:16] for keyid in role["keyids"]]
+        render.row(f"{name}: {role['threshold']} of {len(short)}: {', '.join(short)}")
     render.text(
         f"{len(root.approvals)} approvals published; all holds until {utc_text_of(root.expires_s)}"
     )

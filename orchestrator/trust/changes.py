@@ -122,7 +122,7 @@ def refresh_root(
     made = load(approvals / TUF)
     names = [APPROVALS]
     if owners:
-        check_owners(root, owners)
+        check_owners(root.owners, owners)
         names += ["root", "targets"] if root_is_due(made, now_s=now_s) else ["targets"]
     changed = next_version(made, *names, now_s=now_s)
     return change_root(
@@ -134,23 +134,37 @@ def rotate_root(
     approvals: Path,
     *,
     owners: tuple[PublicKey, ...],
-    signing: tuple[SigningKey, ...],
+    old: tuple[SigningKey, ...],
+    new: tuple[SigningKey, ...],
     curator: SigningKey,
     now_s: int,
 ) -> int:
-    """Replaces the owners; needs two old and two new ones. Returns the new version.
+    """Replaces the owners. Returns the new version.
+
+    Args:
+        approvals: the folder of approvals.
+        owners: all owners that there are to be.
+        old: two of the present owners, who sign.
+        new: two of `owners`, who sign; a person who stays may be among both.
+        curator: signs snapshot and timestamp.
+        now_s: the present time in seconds since 1970.
 
     Raises:
-        ApprovalRefused: no curator's key, or what was made does not verify; nothing was written then.
+        UsageError: too few owners, or one of them twice.
+        ApprovalRefused: a key that is not of its role, too few of them, or what was made does not verify;
+            nothing was written then.
     """
-    check_curator(current(approvals, now_s=now_s), curator.public)
+    root = current(approvals, now_s=now_s, lapsed=True)
+    check_curator(root, curator.public)
+    check_owners(frozenset(key.raw for key in owners), new, who="new owners")
+    check_owners(root.owners, old, who="old owners")
     made = load(approvals / TUF)
-    rotate_owners(made, owners, 2)
-    changed = next_version(made, "root", "targets", now_s=now_s)
-    root = change_root(
-        approvals, made, owners=signing, curator=curator, changed=changed, now_s=now_s
+    rotate_owners(made, owners, LEAST_OWNERS)
+    changed = next_version(made, APPROVALS, "root", "targets", now_s=now_s)
+    after = change_root(
+        approvals, made, owners=(*old, *new), curator=curator, changed=changed, now_s=now_s
     )
-    return root.root_version
+    return after.root_version
 
 
 def check_curator(root: TrustRoot, key: PublicKey) -> None:
@@ -167,23 +181,30 @@ def check_curator(root: TrustRoot, key: PublicKey) -> None:
         )
 
 
-def check_owners(root: TrustRoot, keys: tuple[SigningKey, ...]) -> None:
+def check_owners(
+    owners: frozenset[bytes], keys: tuple[SigningKey, ...], *, who: str = "owners"
+) -> None:
     """Refuses to begin what owners must sign without two of them, or with a key that is no owner's.
+
+    Args:
+        owners: raw public keys of those who may sign.
+        keys: who is to sign.
+        who: what they are called in the error text.
 
     Raises:
         ApprovalRefused: as said.
     """
     for key in keys:
-        if key.public.raw not in root.owners:
+        if key.public.raw not in owners:
             raise ApprovalRefused(
                 "signer-not-in-role",
-                f"expected the keys of owners, found {key.public.keyid[:16]}",
-                hint="sign with keys that `memtrial trust status` lists as owners'",
+                f"expected keys of {who}, found {key.public.keyid[:16]}, which is none",
+                hint="see `memtrial trust status` for the present owners",
             )
     found = len({key.public.raw for key in keys})
     if found < LEAST_OWNERS:
         raise ApprovalRefused(
             "threshold-not-met",
-            f"expected private keys of {LEAST_OWNERS} different owners, found {found}",
-            hint="two owners sign in one place: name both files",
+            f"expected private keys of {LEAST_OWNERS} different {who}, found {found}",
+            hint="two of them sign in one place: name both files",
         )

@@ -17,6 +17,7 @@ from tuf.api.metadata import (
     Delegations,
     Metadata,
     MetaFile,
+    Role,
     Root,
     Signed,
     Snapshot,
@@ -74,13 +75,13 @@ def draft(people: People, roles_data: bytes, *, now_s: int) -> Draft:
     Raises:
         UsageError: too few owners, or no curator.
     """
-    enough = LEAST_OWNERS <= people.owner_threshold <= len(people.owners)
-    if not enough or not people.curators:
+    if not people.curators:
         raise UsageError(
-            "too-few-owners",
-            f"expected at least {LEAST_OWNERS} owners to sign of at least as many, and a curator, found {people.owner_threshold} of {len(people.owners)}, {len(people.curators)} curators",
-            hint="name more keys with --owner and --curator",
+            "too-few-curators",
+            "expected a curator at least, found none",
+            hint="name one with --curator",
         )
+    check_owner_keys(people.owners, people.owner_threshold)
     root = Root(expires=_later(now_s, ROOT_LIFE_S), consistent_snapshot=True)
     for owner in people.owners:
         for role in ("root", "targets"):
@@ -104,6 +105,26 @@ def draft(people: People, roles_data: bytes, *, now_s: int) -> Draft:
     )
     put_target(made, ROLES_TARGET, roles_data)
     return made
+
+
+def check_owner_keys(owners: tuple[PublicKey, ...], threshold: int) -> None:
+    """Refuses owners of whom not enough different ones could sign.
+
+    Raises:
+        UsageError: too few, or one of them twice.
+    """
+    if len(set(owners)) != len(owners):
+        raise UsageError(
+            "owner-twice",
+            "expected different owners, found one key twice",
+            hint="name each owner once",
+        )
+    if not LEAST_OWNERS <= threshold <= len(owners):
+        raise UsageError(
+            "too-few-owners",
+            f"expected at least {LEAST_OWNERS} owners to sign of at least as many, found {threshold} of {len(owners)}",
+            hint="name more keys with --owner",
+        )
 
 
 def put_target(made: Draft, path: str, data: bytes) -> None:
@@ -259,13 +280,22 @@ def root_is_due(made: Draft, *, now_s: int) -> bool:
 
 
 def rotate_owners(made: Draft, owners: tuple[PublicKey, ...], threshold: int) -> None:
-    """Replaces the owners of root and targets; publish with old and new owners' signatures."""
+    """Replaces the owners of root and targets; publish with old and new owners' signatures.
+
+    Raises:
+        UsageError: too few owners, or one of them twice.
+    """
+    check_owner_keys(owners, threshold)
     for role in ("root", "targets"):
-        for keyid in list(made.root.roles[role].keyids):
-            made.root.revoke_key(keyid, role)
-        for owner in owners:
-            made.root.add_key(tuf_key(owner), role)
+        _replace(made.root, role, made.root.roles[role], owners)
         made.root.roles[role].threshold = threshold
+
+
+def _replace(holder: Root, name: str, role: Role, keys: tuple[PublicKey, ...]) -> None:
+    for keyid in list(role.keyids):
+        holder.revoke_key(keyid, name)
+    for key in keys:
+        holder.add_key(tuf_key(key), name)
 
 
 def _signed(path: Path, kind: type[S]) -> S:

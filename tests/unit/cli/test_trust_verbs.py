@@ -36,8 +36,12 @@ class Desk:
     def key(self, name: str) -> str:
         return str(self.folder / "keys" / name)
 
+    def loaded(self, name: str) -> SigningKey:
+        """The key of a person; the supervisor and the ledger have one each."""
+        return SigningKey.load(Path(self.key(name if name[1:] else f"{name}1")))
+
     def keyid(self, name: str) -> str:
-        return SigningKey.load(Path(self.key(name))).public.keyid
+        return self.loaded(name).public.keyid
 
     def said(self, *words: str) -> tuple[int, str]:
         """Runs a command; returns its exit code and all that it printed, in one line."""
@@ -93,6 +97,24 @@ def desk(tmp_path, capsys):
 
 def withdraw(desk: Desk, reason: str) -> list[str]:
     return ["approve", "withdraw", ID, "--curator", desk.key("c1"), "--reason", reason]
+
+
+def printed(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch, verb: str, page: str = "ceremonies"
+) -> Any:
+    """The words of a command that a page prints, with the key files that it names in the working folder."""
+    text = (ROOT / "docs" / "security" / f"{page}.md").read_text(encoding="utf-8")
+    block = text[text.index(f"    memtrial {verb}") :].replace("\\\n", " ").splitlines()[0]
+    words = shlex.split(block)[1:]
+    monkeypatch.chdir(desk.folder)
+    for word in words:
+        name = word.partition(".")[0]
+        if word.endswith(".pub.pem"):
+            Path(word).write_bytes(desk.loaded(name).public.pem())
+        elif word.endswith(".pem"):
+            Path(word).write_bytes(Path(desk.key(name)).read_bytes())
+            Path(word).chmod(0o600)
+    return words
 
 
 @pytest.mark.parametrize("reason", ["", "two\nlines", "a\x1b[2J", "x" * 201])
@@ -187,16 +209,7 @@ def test_a_root_is_not_begun_where_this_machine_has_one(desk):
 
 def test_the_ceremonys_own_words_make_a_root(desk, monkeypatch):
     """As the page prints them, but for the uid and where this machine's part lies."""
-    page = (ROOT / "docs" / "security" / "ceremonies.md").read_text(encoding="utf-8")
-    block = page[page.index("    memtrial trust init") :].split("    memtrial trust status")[0]
-    words = shlex.split(block.replace("\\\n", " "))[1:]
-    monkeypatch.chdir(desk.folder)
-    for name in ("o1", "o2", "c1"):
-        Path(f"{name}.pem").write_bytes(Path(desk.key(name)).read_bytes())
-        Path(f"{name}.pem").chmod(0o600)
-    for name in ("o3", "a1", "a2", "a3", "c2", "s", "l"):
-        key = SigningKey.load(Path(desk.key(name if name[1:] else f"{name}1")))
-        Path(f"{name}.pub.pem").write_bytes(key.public.pem())
+    words = printed(desk, monkeypatch, "trust init")
     ours = {
         "UID": str(os.geteuid()),
         "/var/lib/memtrial": str(desk.folder / "state"),
@@ -205,6 +218,35 @@ def test_the_ceremonys_own_words_make_a_root(desk, monkeypatch):
     assert ours.keys() <= set(words)
     desk.given(*(ours.get(word, word) for word in words))
     assert desk.given("trust", "status")["name"] == "example"
+
+
+def test_the_ceremonys_own_words_rotate_the_owners_and_status_lists_them(desk, monkeypatch):
+    desk.given(*desk.init_words())
+    owners = desk.given("trust", "status")["roles"]["owner"]
+    assert owners == {"threshold": 2, "keyids": sorted(map(desk.keyid, ("o1", "o2", "o3")))}
+    assert desk.given(*printed(desk, monkeypatch, "trust rotate"))["root_version"] == 2
+    owners = desk.given("trust", "status")["roles"]["owner"]
+    assert owners["keyids"] == sorted(map(desk.keyid, ("n1", "n2", "o3")))
+    assert f"owner: 2 of 3: {owners['keyids'][0][:16]}" in desk.said("trust", "status")[1]
+
+
+def test_who_is_missing_from_a_rotation_is_said(desk):
+    desk.given(*desk.init_words())
+    words = ["trust", "rotate", "--curator", desk.key("c1")]
+    code, told = desk.refused(*words)
+    assert (code, "2 different new owners, found 0" in told) == (5, True)
+    words += ["--owner", desk.key("n1"), "--owner", desk.key("n2")]
+    for old, expected in (("o1", "2 different old owners, found 1"), ("n3", "keys of old owners")):
+        code, told = desk.refused(*words, "--old-owner", desk.key(old))
+        assert (code, expected in told) == (5, True)
+    code, _ = desk.refused(*words, "--old-owner", "nowhere.pem")
+    assert code == 2
+
+
+def test_one_owner_named_twice_makes_no_root(desk):
+    owners = (desk.key("o1"), desk.key("o1"), desk.key("o2"))
+    code, told = desk.refused(*desk.init_words(owner=owners))
+    assert (code, "owner-twice" in told) == (2, True)
 
 
 @pytest.mark.parametrize(

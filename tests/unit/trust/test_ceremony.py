@@ -23,7 +23,7 @@ from orchestrator.trust.ceremony import (
     roles_of,
     rule_of,
 )
-from orchestrator.trust.changes import publish_approval, rotate_root, withdraw_approval
+from orchestrator.trust.changes import publish_approval, withdraw_approval
 from orchestrator.trust.envelope import open_signed
 from orchestrator.trust.proposals import sign_proposal, write_proposal
 from orchestrator.trust.roles import check_people, load_roles, role_of
@@ -39,7 +39,6 @@ from tests.unit.trust.support import (
 from tests.unit.trust.test_proposals import ID, OWNERS, TRUSTED, approval, init
 
 NOW_S = int(time.time())
-NEW = tuple(key(f"new owner {i}") for i in range(3))
 
 
 @pytest.fixture
@@ -96,21 +95,6 @@ def test_an_unsigned_proposal_is_not_published_and_a_stranger_signs_none(approva
         publish_approval(approvals, approval(), CURATORS[0], now_s=NOW_S)
     with pytest.raises(ApprovalRefused, match="key of an approver"):
         sign_proposal(approvals, approval(), CURATORS[0], TRUSTED)
-
-
-def test_owners_are_replaced_by_two_old_and_two_new_or_nothing_changes(approvals):
-    owners = tuple(owner.public for owner in NEW)
-    before = files_below(approvals)
-    for signing in ((OWNERS[0], *NEW[:2]), (*OWNERS[:2], NEW[0]), NEW, OWNERS):
-        with pytest.raises(ApprovalRefused):
-            rotate_root(approvals, owners=owners, signing=signing, curator=CURATORS[0], now_s=NOW_S)
-        assert files_below(approvals) == before
-    signing = (*OWNERS[:2], *NEW[:2])
-    assert (
-        rotate_root(approvals, owners=owners, signing=signing, curator=CURATORS[0], now_s=NOW_S)
-        == 2
-    )
-    assert current(approvals, now_s=NOW_S).owners == {owner.raw for owner in owners}
 
 
 def test_there_is_one_trust_root_and_none_is_told_apart(approvals, tmp_path_factory):

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from orchestrator.core.errors import ApprovalRefused
+from orchestrator.core.errors import ApprovalRefused, UsageError
 from orchestrator.core.files import write_atomic
 from orchestrator.core.keys import SigningKey
 from orchestrator.model.approval import Withdrawal
@@ -36,6 +36,7 @@ from tests.unit.trust.test_proposals import ID, OWNERS, TRUSTED, approval, init
 
 NOW_S = int(time.time())
 DAY_S = 86_400
+NEW = tuple(key(f"new owner {i}") for i in range(3))
 
 
 @pytest.fixture
@@ -58,11 +59,14 @@ def withdraw(approvals: Path, curator: SigningKey = CURATORS[0], reason: str = "
     return withdraw_approval(approvals, ID, curator, reason=reason, now_s=NOW_S)
 
 
-def rotate(approvals: Path, curator: SigningKey) -> Any:
-    new = tuple(key(f"new owner {i}") for i in range(3))
-    owners = tuple(owner.public for owner in new)
-    signing = (*OWNERS[:2], *new[:2])
-    return rotate_root(approvals, owners=owners, signing=signing, curator=curator, now_s=NOW_S)
+def rotate(approvals: Path, curator: SigningKey = CURATORS[0], **changes: Any) -> Any:
+    given: dict[str, Any] = {
+        "owners": tuple(owner.public for owner in NEW),
+        "old": OWNERS[:2],
+        "new": NEW[:2],
+        **changes,
+    }
+    return rotate_root(approvals, curator=curator, now_s=NOW_S, **given)
 
 
 def test_what_was_withdrawn_is_not_published_again(published):
@@ -268,3 +272,46 @@ def test_owners_are_counted_before_anything_is_made(published, owners, reference
         refresh_root(published, curator=CURATORS[0], owners=owners, now_s=NOW_S)
     assert refused.value.reference == reference
     assert files_below(published) == before
+
+
+def test_owners_are_replaced_by_two_old_and_two_new(published):
+    before = current(published, now_s=NOW_S)
+    assert rotate(published) == 2
+    after = current(published, now_s=NOW_S)
+    assert after.owners == {owner.public.raw for owner in NEW}
+    assert after.approvals == before.approvals
+
+
+def test_an_owner_may_stay_and_sign_as_both_and_a_root_that_expired_is_rotated_too(tmp_path):
+    expired(tmp_path, 400)
+    staying = (OWNERS[0], NEW[0])
+    rotate(tmp_path, owners=tuple(key.public for key in staying), new=staying)
+    assert current(tmp_path, now_s=NOW_S).owners == {key.public.raw for key in staying}
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"old": OWNERS[:1]}, "2 different old owners, found 1"),
+        ({"old": ()}, "2 different old owners, found 0"),
+        ({"old": (OWNERS[0], OWNERS[0])}, "2 different old owners, found 1"),
+        ({"old": (*OWNERS[:2], key("x"))}, "keys of old owners"),
+        ({"old": NEW[:2]}, "keys of old owners"),
+        ({"new": NEW[:1]}, "2 different new owners, found 1"),
+        ({"new": OWNERS[:2]}, "keys of new owners"),
+    ],
+)
+def test_those_who_rotate_are_counted_before_anything_is_made(published, changes, told):
+    before = files_below(published)
+    with pytest.raises(ApprovalRefused, match=told):
+        rotate(published, **changes)
+    assert files_below(published) == before
+
+
+def test_nobody_is_an_owner_twice(published, tmp_path_factory):
+    twice = tuple(owner.public for owner in (*NEW, NEW[0]))
+    with pytest.raises(UsageError) as refused:
+        rotate(published, owners=twice)
+    assert refused.value.reference == "owner-twice"
+    with pytest.raises(UsageError, match="one key twice"):
+        init(tmp_path_factory.mktemp("new"), owners=twice)

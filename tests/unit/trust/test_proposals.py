@@ -61,15 +61,14 @@ def init(
     signing: tuple[SigningKey, ...] = OWNERS[:2],
     **more: Any,
 ) -> bytes:
-    return init_root(
-        folder,
-        named or Roles.parse(as_bytes(roles()), where="roles"),
-        owners=tuple(owner.public for owner in OWNERS),
-        signing=signing,
-        curator=CURATORS[0],
-        now_s=NOW_S,
+    given: dict[str, Any] = {
+        "owners": tuple(owner.public for owner in OWNERS),
+        "signing": signing,
+        "curator": CURATORS[0],
+        "now_s": NOW_S,
         **more,
-    )
+    }
+    return init_root(folder, named or Roles.parse(as_bytes(roles()), where="roles"), **given)
 
 
 @pytest.fixture
