@@ -130,8 +130,8 @@ EXPLAINED: tuple[Explanation, ...] = (
     ),
     Explanation(
         "root/make.py",
-        "_write",
-        "data = metadata.to_bytes(JSONSerializer(compact=False))",
+        "_signed_bytes",
+        "return metadata.to_bytes(JSONSerializer(compact=False))",
         "False",
         "True",
         "how metadata is laid out for those who read its changes: it is signed in canonical form",
@@ -275,10 +275,11 @@ EXPLAINED: tuple[Explanation, ...] = (
     Explanation(
         "root/make.py",
         "next_version",
-        "part.expires = _later(now_s, max(life_s, (until_s or 0) - now_s))",
+        "part.expires = max(part.expires, _later(now_s, life_s), _later(until_s or 0, 0))",
         "0",
         "1",
         "1 s after 1970 is as long ago as 0 s",
+        (2, 2),
     ),
     Explanation(
         "gate/official.py",

@@ -181,12 +181,14 @@ def check_holds(ask: Callable[[], GateAsked], envelope: bytes) -> None:
         ApprovalRefused: it was withdrawn or replaced, or signed by who may not any more; or the trust root was
             rolled back, or cannot be read for longer than an update takes.
     """
-    for left in reversed(range(LOOKS)):
+    looks = 0
+    while True:
+        looks += 1
         try:
             _look(State(ask()), envelope)
         except ApprovalRefused as error:
             # What a sound trust root says is final.
-            if not left or error.check == len(HOLDING) - 1:
+            if looks == LOOKS or error.check == len(HOLDING) - 1:
                 raise
         else:
             return
