@@ -1,7 +1,7 @@
 """Says what a live run may do, in plain words, and signs it: `memtrial approve WORD`.
 
 local: one person allows one capped, directional run. The others are for smoke and official, which need
-several people: propose, sign (each approver), withdraw, status.
+several people: propose, show, sign (each approver), withdraw, status.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from orchestrator.cli.arguments import WordParser
 WORDS = {
     "local": "allow one local run of a plan, with your own key",
     "propose": "write down what a run of phase smoke or official would need, for others to sign",
+    "show": "say all that a signature under a proposal would allow; sign nothing",
     "sign": "add an approver's signature; with --curator also publish it",
     "withdraw": "take a published approval back",
     "status": "show proposals, who signed, and what still holds",

@@ -54,8 +54,8 @@ def run(arguments: argparse.Namespace) -> int:
     from orchestrator.core.clock import unix_time_s
     from orchestrator.pipeline.gating import Proposed, propose
     from orchestrator.pipeline.run import read_plan
-    from orchestrator.trust.approvals import in_plain_words, window_of
-    from orchestrator.trust.proposals import write_proposal
+    from orchestrator.trust.approvals import approval_in_words, window_of
+    from orchestrator.trust.proposals import write_plan, write_proposal
     from orchestrator.trust.repository import check_commit_name
 
     check_commit_name(arguments.commit)
@@ -71,17 +71,15 @@ def run(arguments: argparse.Namespace) -> int:
     )
     approval = propose(plan, asked, approvals=approvals, system=arguments.system)
     path = write_proposal(approvals, approval)
-    cap = approval.caps.max_cost_usd_micros
-    words = in_plain_words(plan, max_usd_micros=cap, window=window)
+    write_plan(approvals, plan)
+    words = approval_in_words(approval, plan)
     if arguments.json:
         render.document({"proposal": str(path), "allows": list(words), "id": arguments.id})
         return 0
     render.text("a signature would allow ONE run:")
     for line in words:
         render.row(f"  {line}")
-    render.row(
-        f"  on        supervisor {approval.supervisor.identity} (uid {approval.supervisor.uid}), after commit {approval.approved_commit[:12]}"
-    )
     render.text(f"proposal {shown_path(path)}")
-    render.text(f"next: memtrial approve sign {shlex.quote(arguments.id)} --key YOUR-KEY.pem")
+    render.text("commit approvals/proposals and approvals/plans, for those who are to sign")
+    render.text(f"next: memtrial approve show {shlex.quote(arguments.id)}")
     return 0

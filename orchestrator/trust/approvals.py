@@ -128,19 +128,13 @@ def draft_local(
 def in_plain_words(plan: Plan, *, max_usd_micros: int, window: Window) -> tuple[str, ...]:
     """Returns what a signature would allow, a line each, for the person who is to sign."""
     pin = live_pin(plan)
-    sizes = (
-        counted(len(plan.tasks), "task"),
-        counted(len(plan.conditions), "arm"),
-        counted(len(plan.agents), "agent"),
-        counted(plan.epochs, "epoch"),
-    )
     effort = {a.reasoning_effort for a in plan.agents if a.reasoning_effort}
     price = pin.prices.find(pin.model)
     prices = (
         f", {usd(price.input)} in and {usd(price.output)} out for a million tokens" if price else ""
     )
     return (
-        f"trials    {len(plan.trials)} ({' x '.join(sizes)}), each at most {plan.retry.max_attempts} times",
+        f"trials    {len(plan.trials)} ({_sizes(plan)}), each at most {plan.retry.max_attempts} times",
         f"arms      {', '.join(c.id for c in plan.conditions)}",
         f"agents    {', '.join(a.name for a in plan.agents)}",
         f"model     {pin.model}{f', effort {min(effort)}' if effort else ''}{prices}",
@@ -153,20 +147,42 @@ def in_plain_words(plan: Plan, *, max_usd_micros: int, window: Window) -> tuple[
     )
 
 
-def approval_in_words(approval: OfficialApproval | SmokeApproval) -> tuple[str, ...]:
-    """Returns what an approval allows by its own words, a line each; the plan is named by digest."""
-    caps, window = approval.caps, approval.window
-    effort = (
-        f", effort {approval.runner.reasoning_effort}" if approval.runner.reasoning_effort else ""
-    )
+def approval_in_words(approval: OfficialApproval | SmokeApproval, plan: Plan) -> tuple[str, ...]:
+    """Returns all that an approval allows, a line each, for those who are to sign it.
+
+    Args:
+        approval: what is signed.
+        plan: the plan that it names by digest; arms, tasks and shares are in no other document.
+    """
+    caps, window, runner, root = approval.caps, approval.window, approval.runner, approval.root
+    pin, pricing, on = live_pin(plan), approval.pricing, approval.supervisor
+    effort = f", effort {runner.reasoning_effort}" if runner.reasoning_effort else ""
+    prices = (pricing.input_usd_micros_per_million, pricing.output_usd_micros_per_million)
     return (
-        f"one run   phase {approval.phase}, namespace {approval.namespace}, {counted(approval.epochs, 'epoch')} of the {approval.task_set} set",
-        f"agent     {approval.runner.runner}, at most {caps.max_agent_calls:,} times",
-        f"model     {approval.runner.model}{effort}, at most {caps.max_provider_calls:,} calls",
+        f"one run   phase {approval.phase}, namespace {approval.namespace}, {counted(approval.epochs, 'epoch')} of the {approval.task_set} set: {pin.standing}",
+        f"trials    {len(plan.trials)} ({_sizes(plan)}), each at most {plan.retry.max_attempts} times",
+        f"tasks     {', '.join(task.digests.id for task in plan.tasks)}",
+        f"arms      {', '.join(c.id for c in plan.conditions)}",
+        f"agent     {runner.runner}, at most {caps.max_agent_calls:,} times",
+        f"model     {runner.model}{effort}, at most {caps.max_provider_calls:,} calls by {' and '.join(approval.roles)}",
+        f"prices    {usd(prices[0])} in and {usd(prices[1])} out for a million tokens, of {pricing.dated}",
         f"tokens    at most {caps.max_input_tokens:,} in and {caps.max_output_tokens:,} out",
-        f"calls to  {approval.runner.upstream.origin} ({approval.runner.upstream.provider})",
-        f"spending  at most {usd(caps.max_cost_usd_micros)}",
+        f"calls to  {runner.upstream.origin} ({runner.upstream.provider})",
+        f"spending  at most {usd(caps.max_cost_usd_micros)} in all, {usd(pin.caps.per_trial_usd_micros)} a trial",
         f"window    {utc_text_of(window.not_before_s)} to {utc_text_of(window.expires_s)}",
-        f"on        {approval.supervisor.identity}, uid {approval.supervisor.uid}, after commit {approval.approved_commit}",
+        f"on        {on.identity}, uid {on.uid}, key {on.keyid[:16]}, manifest {on.manifest_sha256[:16]}",
+        f"source    {approval.repository} {approval.default_branch}, after commit {approval.approved_commit}",
+        f"root      version {root.version}, sha256 {root.sha256}",
         f"plan      sha256 {approval.plan_sha256}",
+    )
+
+
+def _sizes(plan: Plan) -> str:
+    return " x ".join(
+        (
+            counted(len(plan.tasks), "task"),
+            counted(len(plan.conditions), "arm"),
+            counted(len(plan.agents), "agent"),
+            counted(plan.epochs, "epoch"),
+        )
     )

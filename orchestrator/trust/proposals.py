@@ -11,12 +11,15 @@ from pathlib import Path
 
 from pydantic import TypeAdapter, ValidationError
 
+from orchestrator.core.canonical import sha256_hex
 from orchestrator.core.errors import ApprovalRefused, DocumentError, MemtrialError, UsageError
 from orchestrator.core.files import read_confined, write_atomic
 from orchestrator.core.keys import SigningKey
 from orchestrator.core.pae import from_base64
 from orchestrator.model.approval import APPROVAL_TYPE, GOVERNED, Withdrawal
 from orchestrator.model.base import Slug
+from orchestrator.model.dispatch import MAX_PLAN_BYTES
+from orchestrator.model.plan import Plan
 from orchestrator.trust.ceremony import SIGNED, current
 from orchestrator.trust.envelope import (
     MAX_ENVELOPE_BYTES,
@@ -33,6 +36,8 @@ from orchestrator.trust.root.make import APPROVALS
 from orchestrator.trust.strict import MAX_SIGNED_BYTES, read_signed
 
 PROPOSALS = "proposals"
+# The plans of proposals, by digest: signers must see what they sign.
+PLANS = "plans"
 _ID: TypeAdapter[str] = TypeAdapter(Slug)
 _REMOVE = "remove it, and have everybody sign again"
 
@@ -68,6 +73,40 @@ def write_proposal(approvals: Path, approval: Governed) -> Path:
         )
     write_atomic(path, approval.canonical())
     return path
+
+
+def write_plan(approvals: Path, plan: Plan) -> Path:
+    """Writes the plan of a proposal where those who are to sign find it."""
+    path = approvals / PLANS / f"{plan.digest_sha256()}.json"
+    write_atomic(path, plan.canonical())
+    return path
+
+
+def plan_of(approvals: Path, approval: Governed) -> Plan:
+    """Reads the plan that an approval names by digest.
+
+    Raises:
+        UsageError: it does not lie beside the proposals.
+        ApprovalRefused: what lies there is another.
+        DocumentError: it is no plan.
+    """
+    name = f"{PLANS}/{approval.plan_sha256}.json"
+    try:
+        data = read_confined(approvals, name, max_bytes=MAX_PLAN_BYTES)
+    except (DocumentError, OSError) as error:
+        raise UsageError(
+            "plan-not-there",
+            f"expected the proposed plan at {approvals / name}, found none; nobody signs what cannot be read",
+            hint="put it there, as `memtrial approve propose` does, and commit it",
+        ) from error
+    found = sha256_hex(data)
+    if found != approval.plan_sha256:
+        raise ApprovalRefused(
+            "plan-not-the-proposed-one",
+            f"{name}: expected the plan of that digest, found {found[:16]}",
+            hint="ask who changed it; restore it from the commit of the proposal",
+        )
+    return Plan.parse_canonical(data, where=name)
 
 
 def read_proposal(approvals: Path, approval_id: str) -> Governed:

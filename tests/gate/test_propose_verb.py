@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from orchestrator.pipeline import plan as planning_module
 from orchestrator.trust.proposals import read_proposal
 from tests.gate.world import World, ingredients, make_world, smoke_plan
 from tests.unit.gateway.support import PRICES
+from tests.unit.trust.support import APPROVERS, key_file
 
 BOUNDS = ("--max-input-tokens", "1000000", "--max-output-tokens", "100000")
 
@@ -27,8 +29,8 @@ def said(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str]:
     return code, " ".join((captured.out + captured.err).split())
 
 
-def proposing(world: World, plan: Path, name: str = "new-one") -> list[str]:
-    words = ["approve", "propose", str(plan), "--id", name, "--commit", world.first, *BOUNDS]
+def proposing(world: World, plan: Path) -> list[str]:
+    words = ["approve", "propose", str(plan), "--id", "new-one", "--commit", world.first, *BOUNDS]
     return [*words, "--repository", str(world.repo), "--system", str(world.system)]
 
 
@@ -48,6 +50,42 @@ def test_a_plan_that_was_made_as_the_page_says_can_be_proposed(world, capsys, cl
     assert code == 0, text
     approval = read_proposal(world.repo / "approvals", "new-one")
     assert (approval.namespace, approval.task_set, approval.epochs) == ("smoke-1", "smoke", 1)
+
+
+def test_all_that_is_signed_is_said_alike_before_and_at_the_signature(world, capsys, clean_folder):
+    plan, where = clean_folder / "plan.json", ("--repository", str(world.repo), "--json")
+    plan.write_bytes(smoke_plan().canonical())
+    assert main([*proposing(world, plan), "--json"]) == 0
+    proposed = json.loads(capsys.readouterr().out)["allows"]
+    assert main(["approve", "show", "new-one", *where]) == 0
+    assert json.loads(capsys.readouterr().out)["allows"] == proposed
+    assert not (world.repo / "approvals/signed").exists()
+    approver = str(key_file(clean_folder, APPROVERS[0]))
+    assert main(["approve", "sign", "new-one", "--key", approver, *where]) == 0
+    assert json.loads(capsys.readouterr().out)["allows"] == proposed
+    for name in ("arms", "trials", "prices", "tokens", "spending", "source", "root", "plan"):
+        assert any(line.startswith(name) for line in proposed), name
+
+
+def test_the_next_step_after_a_proposal_is_to_read_it(world, capsys, clean_folder):
+    plan = clean_folder / "plan.json"
+    plan.write_bytes(smoke_plan().canonical())
+    code, text = said(capsys, *proposing(world, plan))
+    assert (code, text.endswith("approve show new-one")) == (0, True)
+    code, text = said(capsys, "approve", "show", "new-one", "--repository", str(world.repo))
+    assert (code, "approve sign new-one --key YOUR-KEY.pem" in text) == (0, True)
+
+
+def test_nothing_is_signed_whose_plan_cannot_be_read(world, capsys, clean_folder):
+    plan = clean_folder / "plan.json"
+    plan.write_bytes(smoke_plan().canonical())
+    said(capsys, *proposing(world, plan))
+    (kept,) = (world.repo / "approvals/plans").iterdir()
+    kept.unlink()
+    words = ["approve", "sign", "new-one", "--key", str(key_file(clean_folder, APPROVERS[0]))]
+    code, text = said(capsys, *words, "--repository", str(world.repo))
+    assert (code, "plan-not-there" in text) == (2, True)
+    assert not (world.repo / "approvals/signed").exists()
 
 
 @pytest.mark.parametrize(
@@ -77,16 +115,9 @@ def test_an_official_plan_has_its_namespace_and_its_set_by_itself(capsys, tmp_pa
     assert code == 0, text
 
 
-@pytest.mark.parametrize(
-    ("change", "name", "told"),
-    [
-        ({"namespace": "default"}, "new-one", "namespace 'default'"),
-        ({}, "Not A Name", "approval_id 'Not A Name'"),
-    ],
-)
-def test_what_no_approval_can_name_is_refused_in_words(world, capsys, change, name, told):
+def test_what_no_approval_can_name_is_refused_in_words(world, capsys):
     plan = world.folder / "plan.json"
-    plan.write_bytes(smoke_plan().model_copy(update=change).canonical())
-    code, text = said(capsys, *proposing(world, plan, name))
-    assert (code, "proposal-invalid" in text, told in text) == (2, True, True), text
+    plan.write_bytes(smoke_plan().model_copy(update={"namespace": "default"}).canonical())
+    code, text = said(capsys, *proposing(world, plan))
+    assert (code, "proposal-invalid" in text, "namespace 'default'" in text) == (2, True, True)
     assert not (world.repo / "approvals/proposals").exists()

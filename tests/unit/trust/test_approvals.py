@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from orchestrator.core.clock import utc_text_of
 from orchestrator.core.errors import ApprovalRefused, UsageError
 from orchestrator.model.approval import GOVERNED, Window
 from orchestrator.trust.approvals import (
@@ -16,6 +17,7 @@ from orchestrator.trust.approvals import (
     usd_micros,
     window_of,
 )
+from tests.gate.world import smoke_plan
 from tests.live import NOW_S, USD, live_plan
 from tests.recorded import TINY, make_plan
 from tests.unit.trust.support import as_bytes
@@ -110,18 +112,28 @@ def test_the_words_say_how_much_where_and_until_when():
 
 def test_an_approval_says_all_of_its_bounds():
     approval = GOVERNED.validate_json(as_bytes(sound()))
-    words = "\n".join(approval_in_words(approval))
+    words = "\n".join(approval_in_words(approval, smoke_plan()))
     for said in (
-        "one run   phase smoke",
-        "at most 6 times",
-        "10,000,000 in and 1,000,000 out",
-        "5.00 USD",
+        "one run   phase smoke, namespace smoke-one, 1 epoch of the smoke set: directional",
+        "trials    2 (1 task x 2 arms x 1 agent x 1 epoch), each at most 3 times",
+        "tasks     depotfeed-returns",
+        "arms      no_memory, curated_file_budgeted",
+        "agent     chat, at most 6 times",
+        "model     model-1, at most 240 calls by agent and memory",
+        f"prices    {usd(approval.pricing.input_usd_micros_per_million)} in and {usd(approval.pricing.output_usd_micros_per_million)} out for a million tokens, of {approval.pricing.dated}",
+        "tokens    at most 10,000,000 in and 1,000,000 out",
+        "calls to  http://127.0.0.1:9 (openai)",
+        "spending  at most 5.00 USD in all, 2.50 USD a trial",
+        f"window    {utc_text_of(approval.window.not_before_s)} to {utc_text_of(approval.window.expires_s)}",
+        f"key {approval.supervisor.keyid[:16]}, manifest aaaaaaaaaaaaaaaa",
+        f"source    example/memtrial main, after commit {'a' * 40}",
+        f"root      version 1, sha256 {'a' * 64}",
+        f"plan      sha256 {smoke_plan().digest_sha256()}",
     ):
         assert said in words
     high = approval.runner.model_copy(update={"reasoning_effort": "high"})
-    assert ", effort high" in "\n".join(
-        approval_in_words(approval.model_copy(update={"runner": high}))
-    )
+    told = approval_in_words(approval.model_copy(update={"runner": high}), smoke_plan())
+    assert "model-1, effort high, at most" in "\n".join(told)
 
 
 def test_memory_calls_a_model_only_where_an_arm_has_memory():

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from orchestrator.core.canonical import canonical_bytes
-from orchestrator.core.errors import ApprovalRefused, UsageError
+from orchestrator.core.canonical import canonical_bytes, sha256_hex
+from orchestrator.core.errors import ApprovalRefused, DocumentError, UsageError
 from orchestrator.core.files import write_atomic
 from orchestrator.core.keys import SigningKey
 from orchestrator.core.pae import to_base64
@@ -23,13 +23,15 @@ from orchestrator.trust.changes import publish_approval
 from orchestrator.trust.envelope import open_started, sign_new
 from orchestrator.trust.gate.asked import Governed
 from orchestrator.trust.proposals import (
+    plan_of,
     read_proposal,
     sign_proposal,
     standings,
+    write_plan,
     write_proposal,
 )
 from orchestrator.trust.roles import load_roles, role_of
-from tests.gate.world import ingredients
+from tests.gate.world import ingredients, smoke_plan
 from tests.unit.trust.support import APPROVERS, CURATORS, as_bytes, key, roles, rule
 
 NOW_S = int(time.time())
@@ -115,6 +117,28 @@ def test_signatures_add_up_and_are_shown_once_they_hold(approvals):
     assert sign_refused(approvals) == "signed-already"
     publish_approval(approvals, approval(), CURATORS[0], now_s=NOW_S)
     assert (status(approvals).published, len(status(approvals).signers)) == (True, 2)
+
+
+def test_the_plan_of_a_proposal_lies_beside_it_and_is_the_one_of_its_digest(approvals):
+    with pytest.raises(UsageError) as absent:
+        plan_of(approvals, approval())
+    assert absent.value.reference == "plan-not-there"
+    path = write_plan(approvals, smoke_plan())
+    assert plan_of(approvals, approval()) == smoke_plan()
+    path.write_bytes(smoke_plan().canonical().replace(b"smoke-one", b"smoke-two"))
+    with pytest.raises(ApprovalRefused) as other:
+        plan_of(approvals, approval())
+    assert other.value.reference == "plan-not-the-proposed-one"
+
+
+def test_a_link_or_what_is_no_plan_is_not_shown_as_one(approvals):
+    write_atomic(approvals / "plans" / f"{sha256_hex(b'{}')}.json", b"{}")
+    with pytest.raises(DocumentError):
+        plan_of(approvals, approval(plan_sha256=sha256_hex(b"{}")))
+    elsewhere = write_plan(approvals, smoke_plan()).rename(approvals / "elsewhere.json")
+    (approvals / "plans" / f"{smoke_plan().digest_sha256()}.json").symlink_to(elsewhere)
+    with pytest.raises(UsageError, match="nobody signs what cannot be read"):
+        plan_of(approvals, approval())
 
 
 def test_made_up_signatures_are_neither_shown_nor_added_to(approvals):
