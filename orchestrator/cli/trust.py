@@ -1,4 +1,4 @@
-"""The trust root: who owns it, who approves, who curates. `memtrial trust init|refresh|rotate|status`.
+"""The trust root: who owns it, who approves, who curates. `memtrial trust init|refresh|roles|rotate|status`.
 
 A root lives in git below approvals/tuf; a machine starts from the first root in its system folder.
 """
@@ -13,6 +13,7 @@ from orchestrator.cli.arguments import WordParser
 WORDS = {
     "init": "make a trust root and this machine's starting point",
     "refresh": "let the root hold on, also after it has expired",
+    "roles": "give approvers, curators, the supervisor or the ledger other keys",
     "rotate": "change the owners of the root",
     "status": "show versions, people, thresholds and expiry",
 }

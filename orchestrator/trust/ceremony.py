@@ -18,7 +18,7 @@ from orchestrator.core.errors import UsageError
 from orchestrator.core.files import write_atomic
 from orchestrator.core.keys import PublicKey, SigningKey
 from orchestrator.core.pae import to_base64
-from orchestrator.model.roles import RoleKey, RoleName, RoleRule, Roles
+from orchestrator.model.roles import MAX_KEYS_PER_ROLE, RoleKey, RoleName, RoleRule, Roles
 from orchestrator.trust.roles import check_people, load_roles, role_of
 from orchestrator.trust.root.client import RootState, TrustRoot, read_root
 from orchestrator.trust.root.make import Draft, People, draft, signed_files
@@ -113,7 +113,17 @@ def init_root(
 
 
 def rule_of(threshold: int, keys: tuple[PublicKey, ...]) -> RoleRule:
-    """Returns the rule of a role."""
+    """Returns the rule of a role.
+
+    Raises:
+        UsageError: fewer keys than must sign, or more than a role may have.
+    """
+    if not threshold <= len(keys) <= MAX_KEYS_PER_ROLE:
+        raise UsageError(
+            "keys-not-counted",
+            f"expected from {threshold} to {MAX_KEYS_PER_ROLE} keys of a role, found {len(keys)}",
+            hint="name all keys that the role is to have, each with its own option",
+        )
     return RoleRule(
         threshold=threshold,
         keys=tuple(RoleKey(keyid=k.keyid, public_key=to_base64(k.raw)) for k in keys),

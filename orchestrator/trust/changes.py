@@ -1,17 +1,19 @@
-"""What people change about a trust root that is there: publish, withdraw, renew, rotate the owners.
+"""What people change about a trust root that is there: publish, withdraw, renew, other owners, other roles.
 
 Reads and writes `approvals/` of a repository. Whose key may do what is said before anything is made.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from orchestrator.core.canonical import sha256_hex
 from orchestrator.core.errors import ApprovalRefused
 from orchestrator.core.keys import PublicKey, SigningKey
 from orchestrator.model.approval import APPROVAL_TYPE, WITHDRAWAL_TYPE, Withdrawal
-from orchestrator.trust.ceremony import TUF, change_root, current
+from orchestrator.model.roles import RoleName
+from orchestrator.trust.ceremony import TUF, change_root, current, rule_of
 from orchestrator.trust.envelope import open_signed, sign_new
 from orchestrator.trust.gate.asked import Governed
 from orchestrator.trust.proposals import check_not_withdrawn, read_signed_so_far
@@ -21,6 +23,8 @@ from orchestrator.trust.root.make import (
     APPROVALS,
     LEAST_OWNERS,
     NOTE,
+    ROLES_TARGET,
+    change_curators,
     drop_target,
     load,
     next_version,
@@ -53,7 +57,7 @@ def publish_approval(
     """
     root = current(approvals, now_s=now_s)
     check_not_withdrawn(root, approval.approval_id)
-    check_curator(root, curator.public)
+    check_curator(root.curators, curator.public)
     role = role_of(load_roles(root.roles_data, where="roles"), "approver", where="roles")
     started = read_signed_so_far(approvals, approval, role)
     data = envelope or (started[0] if started else None)
@@ -82,7 +86,7 @@ def withdraw_approval(
         ValueError: the reason is no line of printable text.
     """
     root = current(approvals, now_s=now_s)
-    check_curator(root, curator.public)
+    check_curator(root.curators, curator.public)
     name = f"{APPROVALS}/{approval_id}.dsse.json"
     made = load(approvals / TUF)
     drop_target(made, name)
@@ -118,7 +122,7 @@ def refresh_root(
         ApprovalRefused: no curator's or owner's key, or more is wrong with it than its age.
     """
     root = current(approvals, now_s=now_s, lapsed=True)
-    check_curator(root, curator.public)
+    check_curator(root.curators, curator.public)
     made = load(approvals / TUF)
     names = [APPROVALS]
     if owners:
@@ -155,7 +159,7 @@ def rotate_root(
             nothing was written then.
     """
     root = current(approvals, now_s=now_s, lapsed=True)
-    check_curator(root, curator.public)
+    check_curator(root.curators, curator.public)
     check_owners(frozenset(key.raw for key in owners), new, who="new owners")
     check_owners(root.owners, old, who="old owners")
     made = load(approvals / TUF)
@@ -167,13 +171,56 @@ def rotate_root(
     return after.root_version
 
 
-def check_curator(root: TrustRoot, key: PublicKey) -> None:
+def change_roles(
+    approvals: Path,
+    keys: Mapping[RoleName, tuple[PublicKey, ...]],
+    *,
+    owners: tuple[SigningKey, ...],
+    curator: SigningKey,
+    now_s: int,
+) -> TrustRoot:
+    """Gives roles other keys. The root gets another version where the curators change, and only there.
+
+    Args:
+        approvals: the folder of approvals.
+        keys: by role, all keys that it is to have; roles that are not named keep theirs.
+        owners: two, who sign.
+        curator: one who is a curator afterwards, and signs snapshot and timestamp.
+        now_s: the present time in seconds since 1970.
+
+    Raises:
+        UsageError: fewer keys than must sign, or too many.
+        ApprovalRefused: a key that is not of its role, too few owners, a key in two places; nothing was
+            written then.
+    """
+    root = current(approvals, now_s=now_s, lapsed=True)
+    check_owners(root.owners, owners)
+    before = load_roles(root.roles_data, where="roles").document
+    rules = {name: rule_of(before.roles[name].threshold, new) for name, new in keys.items()}
+    after = before.model_copy(update={"roles": {**before.roles, **rules}})
+    made = load(approvals / TUF)
+    names = [APPROVALS, "targets"]
+    curators = keys.get("curator")
+    if curators is not None:
+        change_curators(made, curators)
+        names.append("root")
+    check_curator(
+        root.curators if curators is None else frozenset(c.raw for c in curators), curator.public
+    )
+    put_target(made, ROLES_TARGET, after.canonical())
+    changed = next_version(made, *names, now_s=now_s)
+    return change_root(
+        approvals, made, owners=owners, curator=curator, changed=changed, now_s=now_s
+    )
+
+
+def check_curator(curators: frozenset[bytes], key: PublicKey) -> None:
     """Refuses a key that is no curator's, before anything is made with it.
 
     Raises:
         ApprovalRefused: it is none.
     """
-    if key.raw not in root.curators:
+    if key.raw not in curators:
         raise ApprovalRefused(
             "signer-not-in-role",
             f"expected the key of a curator, found {key.keyid[:16]}",

@@ -17,7 +17,6 @@ from tuf.api.metadata import (
     Delegations,
     Metadata,
     MetaFile,
-    Role,
     Root,
     Signed,
     Snapshot,
@@ -287,12 +286,19 @@ def rotate_owners(made: Draft, owners: tuple[PublicKey, ...], threshold: int) ->
     """
     check_owner_keys(owners, threshold)
     for role in ("root", "targets"):
-        _replace(made.root, role, made.root.roles[role], owners)
+        _replace(made.root, role, owners)
         made.root.roles[role].threshold = threshold
 
 
-def _replace(holder: Root, name: str, role: Role, keys: tuple[PublicKey, ...]) -> None:
-    for keyid in list(role.keyids):
+def change_curators(made: Draft, curators: tuple[PublicKey, ...]) -> None:
+    """Replaces the curators in root and delegation; the roles target names them too and is put by the caller."""
+    for role in ("snapshot", "timestamp"):
+        _replace(made.root, role, curators)
+    _replace(made.targets, APPROVALS, curators)
+
+
+def _replace(holder: Root | Targets, name: str, keys: tuple[PublicKey, ...]) -> None:
+    for keyid in list(holder.get_delegated_role(name).keyids):
         holder.revoke_key(keyid, name)
     for key in keys:
         holder.add_key(tuf_key(key), name)

@@ -15,12 +15,13 @@ import pytest
 from orchestrator.cli.main import main
 from orchestrator.core.keys import SigningKey
 from orchestrator.trust.ceremony import files_below
-from orchestrator.trust.proposals import write_proposal
+from orchestrator.trust.proposals import write_plan, write_proposal
 from orchestrator.trust.root.make import load, publish
+from tests.gate.world import smoke_plan
 from tests.unit.trust.test_proposals import ID, approval
 
 ROOT = Path(__file__).resolve().parents[3]
-NAMES = ("o1", "o2", "o3", "a1", "a2", "a3", "c1", "c2", "s1", "l1", "n1", "n2", "n3")
+NAMES = ("o1", "o2", "o3", "a1", "a2", "a3", "a4", "c1", "c2", "c3", "s1", "l1", "n1", "n2", "n3")
 
 
 class Desk:
@@ -85,6 +86,7 @@ class Desk:
     def publish(self) -> None:
         """Makes a root, and publishes an approval by two approvers and a curator."""
         self.given(*self.init_words())
+        write_plan(self.approvals, smoke_plan())
         write_proposal(self.approvals, approval())
         self.given("approve", "sign", ID, "--key", self.key("a1"))
         self.given("approve", "sign", ID, "--key", self.key("a2"), "--curator", self.key("c1"))
@@ -262,3 +264,40 @@ def test_what_no_approval_can_say_is_no_argument_of_a_proposal(desk, option, val
     given = [word for pair in words.items() for word in pair]
     _, told = desk.refused("approve", "propose", "none.json", "--commit", "a" * 40, *given)
     assert "none.json" in told
+
+
+def test_a_lost_approver_is_replaced_as_the_page_says(desk, monkeypatch):
+    desk.publish()
+    made = desk.given(*printed(desk, monkeypatch, "trust roles --approver", "lost-key"))
+    assert made["root_version"] == 1
+    roles = desk.given("trust", "status")["roles"]
+    assert roles["approver"]["keyids"] == sorted(map(desk.keyid, ("a2", "a3", "a4")))
+    # The one that is gone had signed this.
+    assert "NOT TO BE SIGNED OR RELIED ON, signer-not-in-role" in desk.said("approve", "status")[1]
+
+
+def test_a_lost_curator_is_replaced_as_the_page_says_and_may_do_nothing_more(desk, monkeypatch):
+    desk.publish()
+    words = printed(desk, monkeypatch, "trust roles --new-curator", "lost-key")
+    code, told = desk.said(*words)
+    assert (code, "root version 2" in told) == (0, True)
+    assert "must be proposed and signed again" in told
+    code, told = desk.refused(*withdraw(desk, "mine"))
+    assert (code, "key of a curator" in told) == (5, True)
+    desk.given("approve", "withdraw", ID, "--curator", desk.key("c3"), "--reason", "ours")
+
+
+@pytest.mark.parametrize("role", ["supervisor", "ledger"])
+def test_a_lost_key_of_a_service_is_replaced_as_the_page_says(desk, monkeypatch, role):
+    desk.given(*desk.init_words())
+    code, told = desk.said(*printed(desk, monkeypatch, f"trust roles --{role}", "lost-key"))
+    assert (code, f"{role}: {desk.keyid('n1')}" in told) == (0, True)
+    assert ("gate.json" in told) is (role == "supervisor")
+    assert desk.given("trust", "status")["roles"][role]["keyids"] == [desk.keyid("n1")]
+
+
+def test_roles_without_a_key_are_asked_for(desk):
+    desk.given(*desk.init_words())
+    words = ("trust", "roles", "--curator", desk.key("c1"))
+    code, told = desk.refused(*words)
+    assert (code, "--approver, --new-curator, --supervisor, --ledger" in told) == (2, True)

@@ -10,13 +10,14 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from orchestrator.core.errors import ApprovalRefused, UsageError
+from orchestrator.core.errors import ApprovalRefused, MemtrialError, UsageError
 from orchestrator.core.files import write_atomic
 from orchestrator.core.keys import SigningKey
 from orchestrator.model.approval import Withdrawal
 from orchestrator.trust import ceremony
 from orchestrator.trust.ceremony import current, files_below
 from orchestrator.trust.changes import (
+    change_roles,
     publish_approval,
     refresh_root,
     rotate_root,
@@ -29,6 +30,7 @@ from orchestrator.trust.proposals import (
     standings,
     write_proposal,
 )
+from orchestrator.trust.roles import load_roles
 from orchestrator.trust.root.make import NOTE, load, next_version, publish, put_target
 from tests.unit.trust.rooted import make_root
 from tests.unit.trust.support import APPROVERS, CURATORS, key
@@ -315,3 +317,87 @@ def test_nobody_is_an_owner_twice(published, tmp_path_factory):
     assert refused.value.reference == "owner-twice"
     with pytest.raises(UsageError, match="one key twice"):
         init(tmp_path_factory.mktemp("new"), owners=twice)
+
+
+def change(approvals: Path, keys: Any, **changes: Any) -> Any:
+    given: dict[str, Any] = {"owners": OWNERS[:2], "curator": CURATORS[0], **changes}
+    public = {who: tuple(key.public for key in named) for who, named in keys.items()}
+    return change_roles(approvals, public, now_s=NOW_S, **given)
+
+
+def keyids(root: Any, role: Any) -> set[str]:
+    return set(load_roles(root.roles_data, where="roles").roles[role].keys)
+
+
+@pytest.mark.parametrize("role", ["approver", "supervisor", "ledger"])
+def test_a_role_gets_other_keys_and_nothing_else_changes(published, role):
+    before = current(published, now_s=NOW_S)
+    new = NEW if role == "approver" else NEW[:1]
+    root = change(published, {role: new})
+    assert root == current(published, now_s=NOW_S)
+    assert keyids(root, role) == {key.public.keyid for key in new}
+    for other in {"approver", "supervisor", "ledger", "curator"} - {role}:
+        assert keyids(root, other) == keyids(before, other)
+    assert (root.root_sha256, root.approvals) == (before.root_sha256, before.approvals)
+
+
+def test_what_an_approver_signed_who_left_is_not_to_be_relied_on(published):
+    change(published, {"approver": APPROVERS[1:]})
+    (one,) = standings(published, now_s=NOW_S)
+    assert (one.fault or "").startswith("signer-not-in-role")
+
+
+def test_curators_are_replaced_and_those_who_left_publish_nothing(published):
+    root = change(published, {"curator": NEW[:2]}, curator=NEW[0])
+    assert root.curators == {key.public.raw for key in NEW[:2]}
+    assert keyids(root, "curator") == {key.public.keyid for key in NEW[:2]}
+    assert root.root_version == 2
+    with pytest.raises(ApprovalRefused, match="key of a curator"):
+        withdraw(published, CURATORS[0])
+    withdraw(published, NEW[1])
+
+
+def test_a_curator_who_left_cannot_go_on_from_what_was_before(published):
+    earlier = load(published / "tuf")
+    change(published, {"curator": NEW[:2]}, curator=NEW[0])
+    changed = next_version(earlier, "approvals", now_s=NOW_S)
+    for part in (earlier.approvals, earlier.snapshot, earlier.timestamp):
+        part.version += 1
+    publish(published / "tuf", earlier, owners=(), curator=CURATORS[0], changed=changed)
+    with pytest.raises(ApprovalRefused, match="signed by 0/1"):
+        current(published, now_s=NOW_S)
+
+
+def test_roles_of_a_root_that_expired_are_changed_too(tmp_path):
+    change(expired(tmp_path, 4), {"curator": NEW[:2]}, curator=NEW[1])
+    assert current(tmp_path, now_s=NOW_S).curators == {key.public.raw for key in NEW[:2]}
+
+
+@pytest.mark.parametrize(
+    ("keys", "changes", "reference"),
+    [
+        ({"ledger": NEW[:1]}, {"owners": OWNERS[:1]}, "threshold-not-met"),
+        ({"ledger": NEW[:1]}, {"owners": (OWNERS[0], CURATORS[0])}, "signer-not-in-role"),
+        ({"ledger": NEW[:1]}, {"curator": NEW[1]}, "signer-not-in-role"),
+        ({"curator": NEW[:2]}, {"curator": CURATORS[0]}, "signer-not-in-role"),
+        ({"ledger": APPROVERS[:1]}, {}, "key-in-two-places"),
+        ({"ledger": OWNERS[2:]}, {}, "key-in-two-places"),
+        ({"approver": NEW[:1]}, {}, "keys-not-counted"),
+        ({"approver": (NEW[0], NEW[0])}, {}, "key-in-two-places"),
+        ({"ledger": ()}, {}, "keys-not-counted"),
+        ({"approver": tuple(key(f"many {i}") for i in range(17))}, {}, "keys-not-counted"),
+    ],
+)
+def test_roles_that_are_unsound_or_signed_by_others_change_nothing(
+    published, keys, changes, reference
+):
+    before = files_below(published)
+    with pytest.raises(MemtrialError) as refused:
+        change(published, keys, **changes)
+    assert refused.value.reference == reference
+    assert files_below(published) == before
+
+
+def test_a_role_has_sixteen_keys_at_most(published):
+    many = tuple(key(f"many {i}") for i in range(16))
+    assert len(keyids(change(published, {"approver": many}), "approver")) == 16
