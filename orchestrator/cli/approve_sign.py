@@ -34,6 +34,7 @@ def run(arguments: argparse.Namespace) -> int:
     from orchestrator.trust.changes import publish_approval
     from orchestrator.trust.proposals import (
         check_not_withdrawn,
+        check_root_named,
         plan_of,
         read_proposal,
         signed_by,
@@ -52,6 +53,7 @@ def run(arguments: argparse.Namespace) -> int:
     root = current(approvals, now_s=now_s)
     check_not_withdrawn(root, arguments.id)
     approval = read_proposal(approvals, arguments.id)
+    check_root_named(root, approval)
     words = approval_in_words(approval, plan_of(approvals, approval))
     if not arguments.json:
         render.text("a signature allows ONE run:")

@@ -16,7 +16,7 @@ from orchestrator.model.roles import RoleName
 from orchestrator.trust.ceremony import TUF, change_root, current, rule_of
 from orchestrator.trust.envelope import open_signed, sign_new
 from orchestrator.trust.gate.asked import Governed
-from orchestrator.trust.proposals import check_not_withdrawn, read_signed_so_far
+from orchestrator.trust.proposals import check_not_withdrawn, check_root_named, read_signed_so_far
 from orchestrator.trust.roles import load_roles, role_of
 from orchestrator.trust.root.client import TrustRoot
 from orchestrator.trust.root.make import (
@@ -52,11 +52,12 @@ def publish_approval(
         envelope: its signatures; by default those that lie in the folder.
 
     Raises:
-        ApprovalRefused: it was withdrawn, no curator's key, too few signatures, or signatures under another proposal; nothing
+        ApprovalRefused: it was withdrawn, proposed under another root, no curator's key, too few signatures, or signatures under another proposal; nothing
             is listed then.
     """
     root = current(approvals, now_s=now_s)
     check_not_withdrawn(root, approval.approval_id)
+    check_root_named(root, approval)
     check_curator(root.curators, curator.public)
     role = role_of(load_roles(root.roles_data, where="roles"), "approver", where="roles")
     started = read_signed_so_far(approvals, approval, role)

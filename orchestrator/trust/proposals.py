@@ -29,7 +29,7 @@ from orchestrator.trust.envelope import (
     parse_envelope,
     sign_new,
 )
-from orchestrator.trust.gate.asked import Governed
+from orchestrator.trust.gate.asked import Governed, names_root
 from orchestrator.trust.roles import Role, TrustedRoles, load_roles, role_of
 from orchestrator.trust.root.client import TrustRoot
 from orchestrator.trust.root.make import APPROVALS
@@ -46,7 +46,8 @@ _REMOVE = "remove it, and have everybody sign again"
 class Standing:
     """How far an approval has come. With a `fault` nothing else of it is to be believed.
 
-    `withdrawn` says when and why, if it was: it never holds again.
+    `withdrawn` says when and why, if it was: it never holds again. `superseded` says that its signers saw an older
+    root, under which the gate refuses it. `nonce` is what a nonce book names its use by.
     """
 
     approval_id: str
@@ -56,6 +57,8 @@ class Standing:
     expires_s: int
     fault: str | None = None
     withdrawn: Withdrawal | None = None
+    superseded: bool = False
+    nonce: str = ""
 
 
 def write_proposal(approvals: Path, approval: Governed) -> Path:
@@ -230,7 +233,7 @@ def standings(approvals: Path, *, now_s: int) -> tuple[Standing, ...]:
     }
     proposed = {path.stem for path in (approvals / PROPOSALS).glob("*.json")}
     return tuple(
-        _standing(approvals, name, role, published.get(name))
+        _standing(approvals, name, root, role, published.get(name))
         if name not in root.notes
         else _withdrawn(name, role, root.notes[name])
         for name in sorted(proposed | published.keys() | root.notes.keys())
@@ -262,7 +265,23 @@ def check_not_withdrawn(root: TrustRoot, approval_id: str) -> None:
         )
 
 
-def _standing(approvals: Path, name: str, role: Role, published: bytes | None) -> Standing:
+def check_root_named(root: TrustRoot, approval: Governed) -> None:
+    """Refuses to sign or publish what was proposed under another root: the gate never takes it.
+
+    Raises:
+        ApprovalRefused: it was.
+    """
+    if not names_root(approval, root):
+        raise ApprovalRefused(
+            "root-not-the-approved-one",
+            f"expected an approval under root {root.root_version} {root.root_sha256[:16]}, found one under root {approval.root.version} {approval.root.sha256[:16]}",
+            hint="the owners changed the root meanwhile: propose again under another --id",
+        )
+
+
+def _standing(
+    approvals: Path, name: str, root: TrustRoot, role: Role, published: bytes | None
+) -> Standing:
     try:
         if published is None:
             approval = read_proposal(approvals, name)
@@ -280,4 +299,6 @@ def _standing(approvals: Path, name: str, role: Role, published: bytes | None) -
         needed=role.threshold,
         published=published is not None,
         expires_s=approval.window.expires_s,
+        superseded=not names_root(approval, root),
+        nonce=approval.nonce,
     )

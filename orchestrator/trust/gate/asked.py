@@ -114,6 +114,12 @@ class State:
             self.objects.close()
 
 
+def names_root(approval: Governed, root: TrustRoot) -> bool:
+    """Tells whether an approval was signed under this very root: its version and its bytes."""
+    pin = approval.root
+    return (pin.version, pin.sha256) == (root.root_version, root.root_sha256)
+
+
 def known(value: T | None) -> T:
     """Returns what an earlier step must have established.
 

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from orchestrator.core.canonical import sha256_hex
 from orchestrator.model.approval import APPROVAL_TYPE, GOVERNED
 from orchestrator.trust.envelope import open_signed
-from orchestrator.trust.gate.asked import State, known, refuse
+from orchestrator.trust.gate.asked import State, known, names_root, refuse
 from orchestrator.trust.repository import check_commit_name
 from orchestrator.trust.roles import check_people, load_roles, role_of
 from orchestrator.trust.strict import read_signed
@@ -78,8 +78,7 @@ def read_document(state: State) -> None:
 def check_commit(state: State) -> None:
     """Step 9: the repository, the trust root and the commit that the signers meant."""
     approval, config, root = state.approved(), known(state.config), known(state.root)
-    pinned = (approval.root.version, approval.root.sha256)
-    if pinned != (root.root_version, root.root_sha256):
+    if not names_root(approval, root):
         raise refuse(
             "root-not-the-approved-one",
             f"root {approval.root.version} {approval.root.sha256[:16]}",

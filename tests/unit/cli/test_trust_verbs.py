@@ -13,8 +13,9 @@ from typing import Any
 import pytest
 
 from orchestrator.cli.main import main
+from orchestrator.core.canonical import sha256_hex
 from orchestrator.core.keys import SigningKey
-from orchestrator.trust.ceremony import files_below
+from orchestrator.trust.ceremony import FIRST, files_below
 from orchestrator.trust.proposals import write_plan, write_proposal
 from orchestrator.trust.root.make import load, publish
 from tests.gate.world import smoke_plan
@@ -83,11 +84,16 @@ class Desk:
         ]
         return ["trust", "init", *words]
 
+    def propose(self, **changes: Any) -> None:
+        """Writes a proposal under the root that is there, with its plan beside it."""
+        root = {"version": 1, "sha256": sha256_hex((self.approvals / "tuf" / FIRST).read_bytes())}
+        write_proposal(self.approvals, approval(root=root, **changes))
+        write_plan(self.approvals, smoke_plan())
+
     def publish(self) -> None:
         """Makes a root, and publishes an approval by two approvers and a curator."""
         self.given(*self.init_words())
-        write_plan(self.approvals, smoke_plan())
-        write_proposal(self.approvals, approval())
+        self.propose()
         self.given("approve", "sign", ID, "--key", self.key("a1"))
         self.given("approve", "sign", ID, "--key", self.key("a2"), "--curator", self.key("c1"))
 
@@ -141,7 +147,7 @@ def test_what_was_withdrawn_is_shown_and_another_curator_does_not_publish_it_aga
 
 def test_a_curators_key_that_is_none_leaves_no_signature_of_the_approver(desk):
     desk.publish()
-    write_proposal(desk.approvals, approval(approval_id="other"))
+    desk.propose(approval_id="other")
     for approver, curator, expected in (("a2", "a2", "key of a curator"), ("a2", "c1", "found 1")):
         code, told = desk.refused(
             *("approve", "sign", "other"),

@@ -127,7 +127,7 @@ def test_an_approval_says_all_of_its_bounds():
         f"window    {utc_text_of(approval.window.not_before_s)} to {utc_text_of(approval.window.expires_s)}",
         f"key {approval.supervisor.keyid[:16]}, manifest aaaaaaaaaaaaaaaa",
         f"source    example/memtrial main, after commit {'a' * 40}",
-        f"root      version 1, sha256 {'a' * 64}",
+        f"root      version 1, sha256 {approval.root.sha256}",
         f"plan      sha256 {smoke_plan().digest_sha256()}",
     ):
         assert said in words

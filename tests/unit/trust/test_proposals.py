@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
+import tempfile
 import time
 from pathlib import Path
 from typing import Any
@@ -44,13 +45,17 @@ TRUSTED = load_roles(as_bytes(roles()), where="roles")
 def sound() -> dict[str, Any]:
     document = ingredients().approval
     document["approved_commit"] = "a" * 40
-    for name, field in (
-        ("root", "sha256"),
-        ("supervisor", "manifest_sha256"),
-        ("ledger", "root_sha256"),
-    ):
+    document["root"]["sha256"] = sha256_hex(first_root())
+    for name, field in (("supervisor", "manifest_sha256"), ("ledger", "root_sha256")):
         document[name][field] = "a" * 64
     return document
+
+
+@functools.cache
+def first_root() -> bytes:
+    """The first root of every trust root that `init` makes, whatever its roles: it names owners and curators."""
+    with tempfile.TemporaryDirectory() as folder:
+        return init(Path(folder))
 
 
 def approval(**changes: Any) -> Governed:
@@ -139,6 +144,23 @@ def test_a_link_or_what_is_no_plan_is_not_shown_as_one(approvals):
     (approvals / "plans" / f"{smoke_plan().digest_sha256()}.json").symlink_to(elsewhere)
     with pytest.raises(UsageError, match="nobody signs what cannot be read"):
         plan_of(approvals, approval())
+
+
+@pytest.mark.parametrize("pin", [{"version": 2}, {"sha256": "b" * 64}])
+def test_what_was_proposed_under_another_root_is_not_published_and_is_shown_so(tmp_path, pin):
+    init(tmp_path)
+    older = approval(root={**sound()["root"], **pin})
+    write_proposal(tmp_path, older)
+    for signer in APPROVERS[:2]:
+        sign_proposal(tmp_path, older, signer, TRUSTED)
+    with pytest.raises(ApprovalRefused) as refused:
+        publish_approval(tmp_path, older, CURATORS[0], now_s=NOW_S)
+    assert refused.value.reference == "root-not-the-approved-one"
+    assert (status(tmp_path).superseded, status(tmp_path).published) == (True, False)
+
+
+def test_an_approval_of_the_present_root_is_named_by_its_nonce(approvals):
+    assert (status(approvals).superseded, status(approvals).nonce) == (False, "f" * 64)
 
 
 def test_made_up_signatures_are_neither_shown_nor_added_to(approvals):
