@@ -72,14 +72,8 @@ def draft(people: People, roles_data: bytes, *, now_s: int) -> Draft:
     """Drafts version 1 of everything.
 
     Raises:
-        UsageError: too few owners, or no curator.
+        UsageError: too few owners, or one of them twice.
     """
-    if not people.curators:
-        raise UsageError(
-            "too-few-curators",
-            "expected a curator at least, found none",
-            hint="name one with --curator",
-        )
     check_owner_keys(people.owners, people.owner_threshold)
     root = Root(expires=_later(now_s, ROOT_LIFE_S), consistent_snapshot=True)
     for owner in people.owners:

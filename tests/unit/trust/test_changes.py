@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import time
 from pathlib import Path
 from typing import Any
@@ -178,9 +179,11 @@ def test_a_disk_that_fills_up_in_the_middle_leaves_the_root_as_it_was(
 ):
     before = files_below(published)
     written: list[Path] = []
+    failed: list[Path] = []
 
     def failing(path: Path, data: bytes) -> None:
         if len(written) == allowed:
+            failed.append(path)
             raise OSError(errno.ENOSPC, "No space left on device")
         written.append(path)
         write_atomic(path, data)
@@ -190,6 +193,8 @@ def test_a_disk_that_fills_up_in_the_middle_leaves_the_root_as_it_was(
         with pytest.raises(OSError, match="No space"):
             withdraw(published)
         assert files_below(published) == before
+        # Nothing was overwritten yet, so putting back takes no space.
+        assert len(failed) == 1
     else:
         withdraw(published)
     # approvals, snapshot, the note, timestamp: the last makes the others hold.
@@ -282,6 +287,14 @@ def test_owners_are_replaced_by_two_old_and_two_new(published):
     after = current(published, now_s=NOW_S)
     assert after.owners == {owner.public.raw for owner in NEW}
     assert after.approvals == before.approvals
+    # Both sign the root; targets are the present owners' alone.
+    assert signers(published, "2.root") == {key.public.keyid for key in (*OWNERS[:2], *NEW[:2])}
+    assert signers(published, "2.targets") == {key.public.keyid for key in NEW[:2]}
+
+
+def signers(approvals: Path, name: str) -> set[str]:
+    metadata = json.loads((approvals / "tuf" / "metadata" / f"{name}.json").read_bytes())
+    return {signature["keyid"] for signature in metadata["signatures"]}
 
 
 def test_an_owner_may_stay_and_sign_as_both_and_a_root_that_expired_is_rotated_too(tmp_path):
