@@ -26,6 +26,8 @@ _PKCS8_PREFIX = bytes.fromhex("302e020100300506032b657004220420")
 _PEM_HEAD = b"-----BEGIN PUBLIC KEY-----\n"
 _PEM_TAIL = b"\n-----END PUBLIC KEY-----\n"
 MAX_KEY_FILE_BYTES = 4096
+# Openssl overwrites what is there: a hint that is followed with a path mistyped must destroy no key.
+MAKE_KEY = "`test ! -e key.pem && (umask 077; openssl genpkey -algorithm ed25519 -out key.pem)`"
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +130,7 @@ class SigningKey:
         """Reads an unencrypted PKCS#8 PEM file.
 
         Raises:
-            UsageError: there is no such file, or others can read it.
+            UsageError: there is no such file, others can read it, or it holds a public key.
             DocumentError: it holds no Ed25519 private key.
         """
         from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -182,22 +184,30 @@ def _read_private(path: Path) -> bytes:
         raise UsageError(
             "signing-key-missing",
             f"expected a private key file, found {error.strerror} at {path}",
-            hint="make one: `(umask 077; openssl genpkey -algorithm ed25519 -out key.pem)`",
+            hint=f"check the path; a new key is made by {MAKE_KEY}",
         ) from error
     with os.fdopen(handle, "rb") as stream:
         found = os.fstat(handle)
-        if not stat.S_ISREG(found.st_mode) or found.st_mode & 0o077:
+        regular = stat.S_ISREG(found.st_mode)
+        data = stream.read(MAX_KEY_FILE_BYTES) if regular else b""
+        if data.startswith(_PEM_HEAD):
+            raise UsageError(
+                "signing-key-is-public",
+                f"{path}: expected a private key, found a public one",
+                hint="name the file of the private key that belongs to it; a public key may be read by all",
+            )
+        if not regular or found.st_mode & 0o077:
             raise UsageError(
                 "signing-key-exposed",
                 f"{path}: expected a regular file that only its owner can read, found mode {stat.filemode(found.st_mode)}",
                 hint=f"run `chmod 600 {path}`; if others could read it, make a new key",
             )
-        return stream.read(MAX_KEY_FILE_BYTES)
+        return data
 
 
 def _not_a_key(path: Path) -> DocumentError:
     return DocumentError(
         "signing-key-malformed",
         f"{path}: expected an unencrypted Ed25519 private key in PKCS#8 PEM, found something else",
-        hint="make one: `(umask 077; openssl genpkey -algorithm ed25519 -out key.pem)`",
+        hint=f"check the path; a new key is made by {MAKE_KEY}",
     )

@@ -42,7 +42,7 @@ def load_public(path: Path) -> PublicKey:
         raise UsageError(
             "key-file-missing",
             f"{path}: expected a key file, found {error.strerror}",
-            hint="make one: `(umask 077; openssl genpkey -algorithm ed25519 -out key.pem)`",
+            hint="check the path; a public key is written by its owner: `openssl pkey -in key.pem -pubout -out key.pub.pem`",
         ) from error
     if b"PRIVATE KEY" in data:
         return SigningKey.load(path).public

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import subprocess
 from pathlib import Path
 
@@ -214,6 +215,35 @@ def test_a_key_file_that_is_not_there_is_named(tmp_path):
     with pytest.raises(UsageError) as refused:
         SigningKey.load(tmp_path / "none.pem")
     assert refused.value.reference == "signing-key-missing"
+    assert refused.value.hint.startswith("check the path")
+
+
+@pytest.mark.parametrize("bad", ["missing", "malformed"])
+def test_the_command_of_a_hint_overwrites_no_key_that_is_there(tmp_path, bad):
+    (tmp_path / "key.pem").write_bytes(b"kept")
+    if bad == "malformed":
+        (tmp_path / "other.pem").touch(0o600)
+    with pytest.raises(MemtrialError) as refused:
+        SigningKey.load(tmp_path / "other.pem")
+    (command,) = re.findall("`(.*)`", refused.value.hint)
+    assert subprocess.run(["sh", "-c", command], cwd=tmp_path, check=False).returncode != 0
+    assert (tmp_path / "key.pem").read_bytes() == b"kept"
+    (tmp_path / "key.pem").unlink()
+    subprocess.run(["sh", "-c", command], cwd=tmp_path, check=True, capture_output=True)
+    SigningKey.load(tmp_path / "key.pem")
+
+
+@pytest.mark.parametrize("mode", [0o600, 0o644])
+def test_a_public_key_in_a_private_ones_place_is_called_so(tmp_path, mode):
+    path = tmp_path / "key.pub.pem"
+    path.write_bytes(SigningKey.generate().public.pem())
+    path.chmod(mode)
+    with pytest.raises(UsageError) as refused:
+        SigningKey.load(path)
+    assert (refused.value.reference, "chmod" in refused.value.hint) == (
+        "signing-key-is-public",
+        False,
+    )
 
 
 @pytest.mark.parametrize("mode", [0o640, 0o604, 0o601])

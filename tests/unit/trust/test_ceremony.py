@@ -216,3 +216,13 @@ def test_a_system_folder_stays_its_makers(tmp_path, monkeypatch):
     monkeypatch.setattr("os.geteuid", lambda: 0)
     monkeypatch.setattr("os.chown", lambda *_: pytest.fail("given away"))
     provision(Place(tmp_path / "system", {"root.json": b"1"}))
+
+
+def test_a_public_key_that_is_not_there_is_asked_of_its_owner_and_none_is_made(tmp_path):
+    with pytest.raises(UsageError) as refused:
+        load_public(tmp_path / "none.pub.pem")
+    assert refused.value.reference == "key-file-missing"
+    assert ("check the path" in refused.value.hint, "genpkey" in refused.value.hint) == (
+        True,
+        False,
+    )
