@@ -101,6 +101,14 @@ def test_no_committed_file_names_this_machine_or_an_index_host():
             )
 
 
+def test_no_link_is_committed():
+    """One that leads out of the repository replaces what others have in its place, such as their .venv."""
+    listed = subprocess.run(
+        ["git", "ls-files", "-s"], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert [line for line in listed.stdout.splitlines() if line.startswith("120000 ")] == []
+
+
 def test_every_verb_is_in_the_readme_or_the_architecture():
     from orchestrator.cli.main import VERBS
 
