@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from orchestrator.model.chronology import in_form_of
+from orchestrator.model.chronology import in_form_of, sortable
 
 FORMS = ["2026-01-05T09:00:00Z", "2026-01-05T09:00:00.000Z", "2026-01-05T09:00:00.000000Z"]
 
@@ -22,3 +22,10 @@ FORMS = ["2026-01-05T09:00:00Z", "2026-01-05T09:00:00.000Z", "2026-01-05T09:00:0
 )
 def test_a_time_gets_the_digits_of_another(at, like, found):
     assert in_form_of(at, like) == found
+
+
+def test_times_of_any_form_sort_as_text_once_they_are_made_alike():
+    late, early, between = ("00.5Z", "00Z", "00.000001Z")
+    times = [f"2026-01-05T09:00:{second}" for second in (late, early, between)]
+    assert sorted(times, key=sortable) == [times[1], times[2], times[0]]
+    assert {sortable(one) for one in FORMS} == {FORMS[2]}
