@@ -37,9 +37,8 @@ def run(arguments: argparse.Namespace) -> int:
         check_root_named,
         plan_of,
         read_proposal,
-        signed_by,
+        sign_proposal,
         standings,
-        write_signed,
     )
     from orchestrator.trust.roles import load_roles
 
@@ -59,16 +58,14 @@ def run(arguments: argparse.Namespace) -> int:
         render.text("a signature allows ONE run:")
         for line in words:
             render.row(f"  {line}")
-    envelope = None
-    if arguments.key is not None:
-        roles = load_roles(root.roles_data, where="roles")
-        envelope = signed_by(approvals, approval, SigningKey.load(arguments.key), roles)
+    approver = None if arguments.key is None else SigningKey.load(arguments.key)
     # What cannot be published as it was asked leaves no signature either.
     if arguments.curator is not None:
         curator = SigningKey.load(arguments.curator)
-        publish_approval(approvals, approval, curator, now_s=now_s, envelope=envelope)
-    if envelope is not None:
-        write_signed(approvals, approval, envelope)
+        publish_approval(approvals, approval, curator, now_s=now_s, approver=approver)
+    elif approver is not None:
+        roles = load_roles(root.roles_data, where="roles")
+        sign_proposal(approvals, approval, approver, roles)
     (standing,) = [s for s in standings(approvals, now_s=now_s) if s.approval_id == arguments.id]
     _told(arguments, words, standing)
     return 0

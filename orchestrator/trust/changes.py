@@ -16,7 +16,13 @@ from orchestrator.model.roles import RoleName
 from orchestrator.trust.ceremony import TUF, change_root, current, rule_of
 from orchestrator.trust.envelope import open_signed, sign_new
 from orchestrator.trust.gate.asked import Governed
-from orchestrator.trust.proposals import check_not_withdrawn, check_root_named, read_signed_so_far
+from orchestrator.trust.proposals import (
+    check_not_withdrawn,
+    check_root_named,
+    read_signed_so_far,
+    signed_by,
+    write_signed,
+)
 from orchestrator.trust.roles import load_roles, role_of
 from orchestrator.trust.root.client import TrustRoot
 from orchestrator.trust.root.make import (
@@ -40,7 +46,7 @@ def publish_approval(
     curator: SigningKey,
     *,
     now_s: int,
-    envelope: bytes | None = None,
+    approver: SigningKey | None = None,
 ) -> TrustRoot:
     """Lists a signed approval in the trust root, which is made to hold until the approval's end.
 
@@ -49,20 +55,23 @@ def publish_approval(
         approval: the proposal.
         curator: who publishes.
         now_s: the present time in seconds since 1970.
-        envelope: its signatures; by default those that lie in the folder.
+        approver: who signs it too; the signature is kept once it is published, and not otherwise.
 
     Raises:
-        ApprovalRefused: it was withdrawn, proposed under another root, no curator's key, too few signatures, or signatures under another proposal; nothing
-            is listed then.
+        ApprovalRefused: it was withdrawn, proposed under another root, no curator's key, too few signatures,
+            or signatures under another proposal; nothing is listed then.
     """
     root = current(approvals, now_s=now_s)
     check_not_withdrawn(root, approval.approval_id)
     check_root_named(root, approval)
     check_curator(root.curators, curator.public)
-    role = role_of(load_roles(root.roles_data, where="roles"), "approver", where="roles")
-    started = read_signed_so_far(approvals, approval, role)
-    data = envelope or (started[0] if started else None)
+    roles = load_roles(root.roles_data, where="roles")
+    role = role_of(roles, "approver", where="roles")
     name = f"{approval.approval_id}.dsse.json"
+    started = read_signed_so_far(approvals, approval, role)
+    data = started[0] if started else None
+    if approver is not None:
+        data = signed_by(approvals, approval, approver, roles)
     if data is None:
         raise ApprovalRefused(
             "threshold-not-met",
@@ -73,7 +82,9 @@ def publish_approval(
     made = load(approvals / TUF)
     put_target(made, f"{APPROVALS}/{name}", data)
     changed = next_version(made, APPROVALS, now_s=now_s, until_s=approval.window.expires_s)
-    return change_root(approvals, made, curator=curator, changed=changed, now_s=now_s)
+    after = change_root(approvals, made, curator=curator, changed=changed, now_s=now_s)
+    write_signed(approvals, approval, data)
+    return after
 
 
 def withdraw_approval(
@@ -83,10 +94,11 @@ def withdraw_approval(
 
     Raises:
         UsageError: it is not listed.
-        ApprovalRefused: no curator's key.
+        ApprovalRefused: no curator's key, or it was withdrawn before.
         ValueError: the reason is no line of printable text.
     """
     root = current(approvals, now_s=now_s)
+    check_not_withdrawn(root, approval_id)
     check_curator(root.curators, curator.public)
     name = f"{APPROVALS}/{approval_id}.dsse.json"
     made = load(approvals / TUF)

@@ -260,7 +260,7 @@ def check_not_withdrawn(root: TrustRoot, approval_id: str) -> None:
     if approval_id in root.notes:
         raise ApprovalRefused(
             "approval-withdrawn",
-            f"expected an approval that may still be signed, found that {approval_id} was withdrawn",
+            f"expected an approval that was not withdrawn, found that {approval_id} was",
             hint="see `memtrial approve status` for why; propose again under another --id",
         )
 

@@ -27,7 +27,6 @@ from orchestrator.trust.changes import (
 from orchestrator.trust.proposals import (
     check_not_withdrawn,
     sign_proposal,
-    signed_by,
     standings,
     write_proposal,
 )
@@ -84,7 +83,7 @@ def test_what_was_withdrawn_is_not_published_again(published):
 def test_the_name_of_what_was_withdrawn_is_used_up_and_no_other(published):
     root = withdraw(published)
     check_not_withdrawn(root, "another")
-    with pytest.raises(ApprovalRefused, match="was withdrawn"):
+    with pytest.raises(ApprovalRefused, match=f"{ID} was"):
         check_not_withdrawn(root, ID)
 
 
@@ -165,12 +164,29 @@ def test_what_nobody_signed_yet_lacks_signatures(tmp_path):
     assert refused.value.reference == "threshold-not-met"
 
 
-def test_a_signature_that_is_not_written_yet_may_be_published(approvals):
-    envelope = signed_by(approvals, approval(), APPROVERS[2], TRUSTED)
-    before = files_below(approvals / "signed")
-    root = publish_approval(approvals, approval(), CURATORS[0], now_s=NOW_S, envelope=envelope)
-    assert list(root.approvals.values()) == [envelope]
-    assert files_below(approvals / "signed") == before
+def test_who_signs_and_publishes_at_once_is_kept_with_the_others(approvals):
+    root = publish_approval(approvals, approval(), CURATORS[0], now_s=NOW_S, approver=APPROVERS[2])
+    (listed,) = root.approvals.values()
+    (kept,) = files_below(approvals / "signed").values()
+    assert listed == kept
+    (one,) = standings(approvals, now_s=NOW_S)
+    assert one.signers == tuple(approver.public.keyid for approver in APPROVERS)
+
+
+def test_the_only_signature_is_neither_published_nor_kept(tmp_path):
+    init(tmp_path)
+    write_proposal(tmp_path, approval())
+    before = files_below(tmp_path)
+    with pytest.raises(ApprovalRefused, match="found 1"):
+        publish_approval(tmp_path, approval(), CURATORS[0], now_s=NOW_S, approver=APPROVERS[0])
+    assert files_below(tmp_path) == before
+
+
+def test_what_was_withdrawn_is_not_withdrawn_again(published):
+    withdraw(published)
+    with pytest.raises(ApprovalRefused) as refused:
+        withdraw(published)
+    assert refused.value.reference == "approval-withdrawn"
 
 
 @pytest.mark.parametrize("allowed", range(5))
