@@ -30,6 +30,14 @@ def write_atomic(path: Path, data: bytes, *, mode: int = 0o644) -> None:
     sync_folder(path.parent)
 
 
+def make_folders(folder: Path) -> None:
+    """Makes a folder and what is missing above it, mode 0755 whatever the umask; leaves the mode of what is there."""
+    if not folder.is_dir():
+        make_folders(folder.parent)
+        folder.mkdir()
+        folder.chmod(0o755)
+
+
 def require_writable(folder: Path, purpose: str) -> None:
     """Refuses a folder in which no file can be made, or its nearest parent that exists; leaves nothing.
 

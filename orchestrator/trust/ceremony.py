@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Literal
 
 from orchestrator.core.errors import UsageError
-from orchestrator.core.files import write_atomic
+from orchestrator.core.files import make_folders, write_atomic
 from orchestrator.core.keys import PublicKey, SigningKey
 from orchestrator.core.pae import to_base64
 from orchestrator.model.roles import MAX_KEYS_PER_ROLE, RoleKey, RoleName, RoleRule, Roles
@@ -175,6 +175,7 @@ def _write(folder: Path, new: Mapping[str, bytes], before: Mapping[str, bytes]) 
     """Writes files, or puts everything back."""
     try:
         for name, data in new.items():
+            make_folders((folder / name).parent)
             write_atomic(folder / name, data)
     except BaseException:
         _restore(folder, before)

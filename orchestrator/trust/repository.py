@@ -311,9 +311,21 @@ def _parse_tree(body: bytes) -> Iterator[Entry]:
         at = end + 21
 
 
+# What helps where cloning again does not: these are met by people whose repository is sound.
+_HELP = {
+    "head-not-at-remote": "push what was committed (`git push`), or take over what others pushed (`git pull`)",
+    "head-not-on-branch": "switch to the default branch: `git switch`",
+    "ref-missing": "push or fetch the default branch: `git push`, or `git fetch origin`",
+    "repository-missing": "name the clone with --repository",
+    "commit-not-an-id": "write it in full: `git rev-parse HEAD` prints it",
+}
+
+
 def _refuse(reference: str, expected: str, found: str) -> ApprovalRefused:
     return ApprovalRefused(
         reference,
         f"repository: expected {expected}, found {found}",
-        hint="clone the repository again from its source, and compare what differs",
+        hint=_HELP.get(
+            reference, "clone the repository again from its source, and compare what differs"
+        ),
     )

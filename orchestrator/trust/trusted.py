@@ -26,6 +26,15 @@ _OTHERS_WRITE = 0o022
 _SET_ID = 0o6000
 _ACCESS_LISTS = ("system.posix_acl_access", "system.posix_acl_default")
 _CAPABILITY = "security.capability"
+_PUT_BACK = "put the file back as its owner installed it; find out who changed it"
+# What helps where it is not that: most of these are met by people who set a machine up.
+_HELP = {
+    "file-missing": "check the path; the machine's own folder is made by `memtrial trust init` and `make install-supervisor`, files of a clone are put back by `git restore approvals`",
+    "folder-of-another-owner": "choose a folder whose parents belong to root or to its user alone, such as /etc/memtrial",
+    "folder-writable-by-others": "choose a folder whose parents only their owner can write, such as /etc/memtrial; nothing below /tmp is. If the folder is yours: `chmod go-w`, and find out what others put there",
+    "file-writable-by-others": "compare its bytes with their source, then `chmod go-w`",
+    "path-not-absolute": "name it from / on",
+}
 
 
 class _OpenHow(ctypes.Structure):
@@ -190,5 +199,5 @@ def _refuse(reference: str, path: Path, expected: str, found: str) -> ApprovalRe
     return ApprovalRefused(
         reference,
         f"{path}: expected {expected}, found {found}",
-        hint="put the file back as its owner installed it; find out who changed it",
+        hint=_HELP.get(reference, _PUT_BACK),
     )

@@ -127,11 +127,19 @@ def compare_worktree(state: State) -> None:
         )
         if found != data:
             raise refuse(
-                "worktree-differs", f"{name} as HEAD has it", "other bytes in the work tree"
+                "worktree-differs",
+                f"{name} as HEAD has it",
+                "other bytes in the work tree",
+                hint="commit and push it (`git add approvals`), or put it back: `git restore approvals`",
             )
     more = _first_more(folder, frozenset(state.files), "")
     if more is not None:
-        raise refuse("worktree-has-more", f"no file that HEAD has not below {TUF_FOLDER}", more)
+        raise refuse(
+            "worktree-has-more",
+            f"no file that HEAD has not below {TUF_FOLDER}",
+            more,
+            hint="commit and push it (`git add approvals`), or remove it",
+        )
 
 
 def _first_more(folder: Path, known_names: frozenset[str], prefix: str) -> str | None:

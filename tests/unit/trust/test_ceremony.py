@@ -226,3 +226,22 @@ def test_a_public_key_that_is_not_there_is_asked_of_its_owner_and_none_is_made(t
         True,
         False,
     )
+
+
+@pytest.mark.parametrize("umask", [0o000, 0o077])
+def test_the_folders_of_a_root_are_its_owners_to_write_whatever_the_umask(tmp_path, umask):
+    place = tmp_path / "repo" / "approvals"
+    before = os.umask(umask)
+    try:
+        init(place)
+    finally:
+        os.umask(before)
+    made = [place, *(path for path in place.rglob("*") if path.is_dir())]
+    assert len(made) > 3
+    assert {path.stat().st_mode & 0o777 for path in (place.parent, *made)} == {0o755}
+
+
+def test_a_folder_that_is_there_keeps_its_mode(tmp_path):
+    (tmp_path / "approvals").mkdir(mode=0o700)
+    init(tmp_path / "approvals")
+    assert (tmp_path / "approvals").stat().st_mode & 0o777 == 0o700
