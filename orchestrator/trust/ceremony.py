@@ -101,8 +101,7 @@ def init_root(
     files = signed_files({}, made, owners=signing, curator=curator, changed=ALL)
     _verified(files, now_s)
     places = machine(files[FIRST])
-    for place in places:
-        _check_free(place)
+    _check_places(places)
     with ExitStack() as undo:
         for place in places:
             undo.callback(_take_back, place)
@@ -232,12 +231,23 @@ def files_below(folder: Path) -> dict[str, bytes]:
     }
 
 
-def _check_free(place: Place) -> None:
-    """Refuses a place where something is, before anything is written.
+def _check_places(places: tuple[Place, ...]) -> None:
+    """Refuses places that are taken or the same, before anything is written.
 
     Raises:
-        UsageError: something is there already.
+        UsageError: something is there already, or two places are one folder.
     """
+    for place in places:
+        _check_free(place)
+    if len({place.folder.resolve() for place in places}) < len(places):
+        raise UsageError(
+            "folders-not-apart",
+            "expected one folder that all may read and one of the supervisor's user alone, found one for both",
+            hint="name different folders with --system and --supervisor-state",
+        )
+
+
+def _check_free(place: Place) -> None:
     if place.folder.exists() and not place.folder.is_dir():
         raise UsageError(
             "system-folder-not-new",

@@ -183,6 +183,15 @@ def test_a_machine_that_was_provisioned_keeps_what_it_has_and_no_root_is_made(tm
     assert files_below(tmp_path) == {there: b"3"}
 
 
+def test_what_all_may_read_and_what_one_user_has_alone_lie_apart(tmp_path):
+    system, state = places(tmp_path)
+    (tmp_path / "link").symlink_to("system")
+    both = (system, Place(tmp_path / "link", state.files, state.owner_uid))
+    with pytest.raises(UsageError, match="one for both"):
+        init(tmp_path / "a", machine=lambda _: both)
+    assert files_below(tmp_path) == {}
+
+
 def test_a_link_that_leads_nowhere_is_something_too(tmp_path):
     (tmp_path / "system").mkdir()
     (tmp_path / "system" / "root.json").symlink_to("nowhere")
