@@ -16,7 +16,7 @@ from orchestrator.attest import layout
 from orchestrator.audit.opening import Opened
 from orchestrator.audit.recheck import Found
 from orchestrator.core.canonical import sha256_hex
-from orchestrator.core.clock import utc_seconds
+from orchestrator.core.clock import utc_seconds, utc_text_of
 from orchestrator.core.errors import ApprovalRefused, DocumentError, Negative
 from orchestrator.gateway.accounts import Accounts, add_usages
 from orchestrator.model.approval import (
@@ -272,7 +272,7 @@ def _check_counts(caps: ApprovedCaps, dossier: Dossier, accounts: Accounts | Non
 
 def _span(allowed: _Allowed) -> str:
     window = allowed.approval.window
-    return f"the window {window.not_before_s} s to {window.expires_s} s"
+    return f"the window {utc_text_of(window.not_before_s)} to {utc_text_of(window.expires_s)}"
 
 
 def _not_kept(expected: str, found: str) -> Negative:

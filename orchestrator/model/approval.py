@@ -42,7 +42,9 @@ def _one_plain_line(text: str) -> str:
     return text
 
 
-EpochSeconds = Annotated[int, Field(ge=1, le=MAX_SAFE)]
+# The last second of the year 9999: a later one cannot be told as a time.
+LAST_SECOND = 253_402_300_799
+EpochSeconds = Annotated[int, Field(ge=1, le=LAST_SECOND)]
 Count = Annotated[int, Field(ge=1, le=10**9)]
 Tokens = Annotated[int, Field(ge=1, le=10**13)]
 UsdMicros = Annotated[int, Field(ge=1, le=MAX_USD_MICROS)]

@@ -10,6 +10,7 @@ from typing import Annotated, Literal, Self
 from pydantic import AfterValidator, Field, StringConstraints, model_validator
 
 from orchestrator.model.approval import (
+    LAST_SECOND,
     Branch,
     EpochSeconds,
     Nonce,
@@ -68,7 +69,7 @@ class RootSeen(Document):
     snapshot_version: int = Field(default=1, ge=1)
     timestamp_version: int = Field(default=1, ge=1)
     approvals_version: int = Field(default=1, ge=1)
-    high_water_s: int = Field(default=0, ge=0)
+    high_water_s: int = Field(default=0, ge=0, le=LAST_SECOND)
 
 
 class ManifestFile(Closed):

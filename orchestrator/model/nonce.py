@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from orchestrator.model.approval import EpochSeconds, Nonce
+from orchestrator.model.approval import LAST_SECOND, EpochSeconds, Nonce
 from orchestrator.model.base import Document, Sha256, Slug
 
 
@@ -28,4 +28,4 @@ class NonceHead(Document):
 
     size: int = Field(ge=0)
     last_sha256: Sha256
-    high_water_s: int = Field(ge=0)
+    high_water_s: int = Field(ge=0, le=LAST_SECOND)

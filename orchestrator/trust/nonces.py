@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from orchestrator.core.canonical import sha256_hex
+from orchestrator.core.clock import utc_text_of
 from orchestrator.core.errors import ApprovalRefused, DocumentError
 from orchestrator.core.files import sync_folder, write_atomic
 from orchestrator.model.nonce import NonceHead, NonceLine
@@ -229,7 +230,7 @@ def _admit(state: BookState, use: Use, now_s: int) -> NonceLine | None:
     if now_s + MAX_BACK_S < state.high_water_s:
         raise ApprovalRefused(
             "clock-set-back",
-            f"expected a clock at or after {state.high_water_s} s, the last use of an approval, found {now_s} s",
+            f"expected a clock at or after {utc_text_of(state.high_water_s)}, the last use of an approval, found {utc_text_of(now_s)}",
             hint="set the machine's clock right",
         )
     used = state.use_of(use.nonce)

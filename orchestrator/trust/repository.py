@@ -104,7 +104,7 @@ class Repository:
     def committed_s(self, commit: str) -> int:
         """Returns when a commit was made, by its own word, in seconds since 1970."""
         line = self._line(commit, "committer")
-        match = re.search(r"> (\d{1,15}) [+-]\d{4}$", line)
+        match = re.search(r"> (\d{1,11}) [+-]\d{4}$", line)
         if match is None:
             raise _refuse("commit-malformed", "a committer's time", repr(line[:80]))
         return int(match[1])

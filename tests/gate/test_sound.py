@@ -8,6 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from orchestrator.core.canonical import canonical_bytes, sha256_hex
+from orchestrator.core.clock import utc_text_of
 from orchestrator.core.errors import ApprovalRefused, EnvironmentMissing
 from orchestrator.model.gate import RootSeen
 from orchestrator.trust import nonces
@@ -282,3 +283,37 @@ def test_the_steps_are_numbered_from_zero_to_sixteen():
         *("document", "ancestry", "plan", "time", "supervisor-files", "supervisor-answer", "caps"),
         *("single-use", "report"),
     ]
+
+
+@pytest.mark.parametrize(
+    ("window", "code", "told"),
+    [
+        ((-7200, -3600), "approval-expired", "the approval has expired"),
+        ((3600, 7200), "approval-not-yet-valid", "the approval does not hold yet"),
+    ],
+)
+def test_a_window_is_told_as_times_and_in_words(clean_folder, window, code, told):
+    made = ingredients()
+    begin, end = (made.now_s + seconds for seconds in window)
+    made.approval["window"] = {"not_before_s": begin, "expires_s": end}
+    refusal = validate(make_world(clean_folder, made).asked()).refusal
+    assert refusal is not None
+    bound = utc_text_of(end if code == "approval-expired" else begin)
+    expected = f"{bound}" if code == "approval-expired" else f"{bound} on"
+    assert (refusal.reference, refusal.message) == (
+        code,
+        f"expected a time {'before' if code == 'approval-expired' else 'from'} {expected}, found {utc_text_of(made.now_s)}: {told}",
+    )
+    assert "docs/security/refusals.md" not in refusal.hint
+
+
+@pytest.mark.parametrize(
+    ("last", "code"),
+    [(253_402_300_799, "approval-not-yet-valid"), (253_402_300_800, "approval-invalid")],
+)
+def test_a_time_that_no_calendar_has_is_no_window(clean_folder, last, code):
+    made = ingredients()
+    made.approval["window"] = {"not_before_s": last - 3600, "expires_s": last}
+    refusal = validate(make_world(clean_folder, made).asked()).refusal
+    assert refusal is not None
+    assert refusal.reference == code

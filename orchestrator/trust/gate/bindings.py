@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from orchestrator.core.canonical import sha256_hex
+from orchestrator.core.clock import utc_text_of
 from orchestrator.core.errors import DocumentError, MemtrialError
 from orchestrator.model.approval import OfficialApproval
 from orchestrator.model.gateway import LivePin
@@ -99,11 +100,35 @@ def check_time(state: State) -> None:
     approval, now_s = state.approved(), state.asked.now_s
     committed_s = known(state.repository).committed_s(state.head)
     if now_s < committed_s:
-        raise refuse("clock-set-back", f"a time after HEAD was made, {committed_s} s", f"{now_s} s")
+        raise refuse(
+            "clock-set-back",
+            f"a time after HEAD was made, {utc_text_of(committed_s)}",
+            utc_text_of(now_s),
+            hint="set this machine's clock right",
+        )
     if now_s < approval.window.not_before_s:
-        raise refuse("approval-not-yet-valid", f"{approval.window.not_before_s} s", f"{now_s} s")
+        raise refuse(
+            "approval-not-yet-valid",
+            f"a time from {utc_text_of(approval.window.not_before_s)} on",
+            f"{utc_text_of(now_s)}: the approval does not hold yet",
+            hint="wait until then",
+        )
+    check_not_expired(approval, now_s)
+
+
+def check_not_expired(approval: Governed, now_s: int) -> None:
+    """Refuses an approval whose window has ended.
+
+    Raises:
+        ApprovalRefused: it has.
+    """
     if now_s >= approval.window.expires_s:
-        raise refuse("approval-expired", f"before {approval.window.expires_s} s", f"{now_s} s")
+        raise refuse(
+            "approval-expired",
+            f"a time before {utc_text_of(approval.window.expires_s)}",
+            f"{utc_text_of(now_s)}: the approval has expired",
+            hint="propose, sign and publish another: `memtrial approve propose`",
+        )
 
 
 def check_caps(state: State) -> None:

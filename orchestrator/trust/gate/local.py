@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from orchestrator.core.canonical import sha256_hex
+from orchestrator.core.clock import utc_text_of
 from orchestrator.core.errors import ApprovalRefused, DocumentError
 from orchestrator.model.approval import LOCAL_TYPE, LocalApproval
 from orchestrator.model.gateway import LivePin
@@ -139,10 +140,16 @@ def _window(state: _State) -> None:
     window, now_s = approval.window, state.asked.now_s
     if now_s < window.not_before_s:
         raise _refuse(
-            "approval-not-yet-valid", f"a time from {window.not_before_s} s on", f"{now_s} s"
+            "approval-not-yet-valid",
+            f"a time from {utc_text_of(window.not_before_s)} on",
+            f"{utc_text_of(now_s)}: the approval does not hold yet",
         )
     if now_s >= window.expires_s:
-        raise _refuse("approval-expired", f"a time before {window.expires_s} s", f"{now_s} s")
+        raise _refuse(
+            "approval-expired",
+            f"a time before {utc_text_of(window.expires_s)}",
+            f"{utc_text_of(now_s)}: the approval has expired",
+        )
 
 
 def _unused(state: _State) -> None:

@@ -9,6 +9,7 @@ import secrets
 from pathlib import Path
 
 from orchestrator.core.canonical import sha256_hex
+from orchestrator.core.clock import utc_text_of
 from orchestrator.core.errors import DocumentError
 from orchestrator.core.merkle import MerkleTree, leaf_hash
 from orchestrator.model.gate import ANSWER_TYPE, Manifest, SupervisorAnswer
@@ -95,7 +96,9 @@ def check_supervisor_answer(state: State) -> None:
         raise refuse("answer-to-another-question", "an answer to this question", differing[0])
     if not asked_s - CLOCK_STEP_S <= answer.answered_s <= came_s + CLOCK_STEP_S:
         raise refuse(
-            "answer-stale", f"an answer from {asked_s} to {came_s} s", f"{answer.answered_s} s"
+            "answer-stale",
+            f"an answer from {utc_text_of(asked_s)} to {utc_text_of(came_s)}",
+            utc_text_of(answer.answered_s),
         )
     state.asserted = answer.asserted
 

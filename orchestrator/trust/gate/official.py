@@ -32,7 +32,7 @@ from orchestrator.trust.gate.before import (
     read_blobs,
     state_of,
 )
-from orchestrator.trust.gate.bindings import check_caps, check_plan, check_time
+from orchestrator.trust.gate.bindings import check_caps, check_not_expired, check_plan, check_time
 from orchestrator.trust.gate.documents import (
     check_commit,
     check_roles,
@@ -245,13 +245,15 @@ def _remember(path: Path, found: RootState) -> None:
 
 def _check_still_holds(approval: Governed, now_s: int) -> None:
     """Refuses an approval whose window ended while everything was measured (step 11 was before that)."""
-    if now_s >= approval.window.expires_s:
+    try:
+        check_not_expired(approval, now_s)
+    except ApprovalRefused as error:
         raise ApprovalRefused(
-            "approval-expired",
-            f"expected before {approval.window.expires_s} s, found {now_s} s, after all was measured",
-            hint="read docs/security/refusals.md for what this code means",
+            error.reference,
+            f"{error.message}, after all was measured",
+            hint=error.hint,
             check=TIME_STEP,
-        )
+        ) from error
 
 
 def _quota(caps: ApprovedCaps) -> Quota:

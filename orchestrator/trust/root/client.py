@@ -111,7 +111,9 @@ def read_root(
         ApprovalRefused: anything that does not hold.
     """
     if now_s + 1 < seen.high_water_s:
-        raise _refuse("clock-set-back", f"a time from {seen.high_water_s} s on", f"{now_s} s")
+        raise _refuse(
+            "clock-set-back", f"a time from {utc_text_of(seen.high_water_s)} on", utc_text_of(now_s)
+        )
     shapes = _shapes(files)
     check_shape(bootstrap, where="bootstrap root")
     _check_chain(shapes)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from orchestrator.core.canonical import canonical_bytes
+from orchestrator.core.clock import utc_text_of
 from orchestrator.core.errors import ApprovalRefused, UsageError
 from orchestrator.core.keys import SigningKey
 from orchestrator.core.strictjson import parse_json
@@ -326,3 +327,19 @@ def test_a_link_in_the_corner_is_not_followed(tmp_path, name):
     with pytest.raises(ApprovalRefused) as refused:
         open_home(home.folder)
     assert refused.value.reference == "no-local-approver"
+
+
+def test_the_end_of_a_local_window_is_told_as_a_time_and_in_words(case):
+    window = case.approval.window
+    with pytest.raises(ApprovalRefused) as late:
+        pass_local_gate(case.asked(now_s=window.expires_s))
+    end = utc_text_of(window.expires_s)
+    assert (
+        late.value.message == f"expected a time before {end}, found {end}: the approval has expired"
+    )
+    with pytest.raises(ApprovalRefused) as early:
+        pass_local_gate(case.asked(now_s=window.not_before_s - 1))
+    assert early.value.message == (
+        f"expected a time from {utc_text_of(window.not_before_s)} on, "
+        f"found {utc_text_of(window.not_before_s - 1)}: the approval does not hold yet"
+    )
