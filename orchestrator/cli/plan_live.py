@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from orchestrator.cli.arguments import one_of
-from orchestrator.core.errors import UsageError
+from orchestrator.core.errors import DocumentError, UsageError
 
 if TYPE_CHECKING:
     from orchestrator.pipeline.options import LiveRequest
@@ -73,7 +73,14 @@ def _live(arguments: argparse.Namespace) -> LiveRequest:
     from orchestrator.trust.approvals import usd_micros
 
     path: Path = arguments.prices
-    data = read_confined(path.parent, path.name, max_bytes=MAX_PRICES_BYTES)
+    try:
+        data = read_confined(path.parent, path.name, max_bytes=MAX_PRICES_BYTES)
+    except (DocumentError, OSError) as error:
+        raise UsageError(
+            "prices-not-readable",
+            f"expected a price table at {path}, a plain file, found none",
+            hint="check the path of --prices, or copy fixtures/prices.json and put the model's prices in",
+        ) from error
     provider: Literal["anthropic", "openai"] = (
         "anthropic" if arguments.provider == "anthropic" else "openai"
     )

@@ -30,6 +30,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Runs the plan and prints the report."""
     from orchestrator.core.errors import UsageError
+    from orchestrator.pipeline.live import only_dispatched
     from orchestrator.pipeline.run import read_plan
     from orchestrator.pipeline.setup import start_run
 
@@ -40,6 +41,8 @@ def run(arguments: argparse.Namespace) -> int:
             "expected --live with --approval, found --approval alone",
             hint="add --live, or leave --approval out",
         )
+    if arguments.live and plan.phase != "local":
+        raise only_dispatched(plan)
     approval = None
     if arguments.live:
         approval = read_approval(arguments.approval or approval_beside(arguments.plan))

@@ -51,6 +51,15 @@ class Approved:
 Approve = Callable[[str], Approved]
 
 
+def only_dispatched(plan: Plan) -> ApprovalRefused:
+    """Returns the refusal to run a plan of phase smoke or official from here."""
+    return ApprovalRefused(
+        "supervisor-dispatches",
+        f"expected a plan of phase local, found phase {plan.phase}, which only a supervisor dispatches; nothing was contacted",
+        hint="dispatch it with `memtrial official PLAN --approval ID --key LEDGER-KEY.pem`",
+    )
+
+
 def approval_for(plan: Plan, envelope_data: bytes | None) -> Approve | None:
     """Passes the gate for a new run of a plan; returns what uses the approval up once the run has its id.
 
@@ -68,11 +77,7 @@ def approval_for(plan: Plan, envelope_data: bytes | None) -> Approve | None:
             raise _needs_approval("no --live")
         return None
     if plan.phase != "local":
-        raise ApprovalRefused(
-            "supervisor-dispatches",
-            f"expected a plan of phase local, found phase {plan.phase}, which only a supervisor dispatches; nothing was contacted",
-            hint="dispatch it with `memtrial official PLAN --approval ID --key LEDGER-KEY.pem`",
-        )
+        raise only_dispatched(plan)
     plan_data, home = plan.canonical(), open_home(local_home())
     asked = Asked(plan_data, envelope_data, home, NO_RUN, int(unix_time_s()))
     pass_local_gate(asked)

@@ -208,8 +208,10 @@ def check_ready(means: Means, approval: Governed, roles: TrustedRoles, sealing_k
         require_writable(folder, purpose)
 
 
-def serve_dispatch(order: DispatchAsked, lines: Lines, means: Means, operator_uid: int) -> None:
-    """Answers one operator who asks for a dispatch, until the operator is done.
+def serve_dispatch(
+    order: DispatchAsked, lines: Lines, means: Means, operator_uid: int
+) -> MemtrialError | None:
+    """Answers one operator who asks for a dispatch, until the operator is done; returns why it was refused, if so.
 
     Raises:
         OSError: the connection broke; the gateway has ended then.
@@ -232,14 +234,15 @@ def serve_dispatch(order: DispatchAsked, lines: Lines, means: Means, operator_ui
         served = _begun(given, plan, means, operator_uid, holds)
     except MemtrialError as error:
         lines.answer(failure(error))
-        return
+        return error
     try:
         lines.answer(_ready(given, plan).canonical() + b"\n")
         while (line := lines.line(waits_for_first_byte=True)) is not None:
             if not served.obey(lines, line):
-                return
+                break
     finally:
         served.close()
+    return None
 
 
 def _begun(

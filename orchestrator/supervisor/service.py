@@ -223,8 +223,8 @@ class Service:
             order = DispatchAsked.parse_canonical(line, where="dispatch")
             about = f"run {order.run_id} under approval {order.approval_id}, for uid {uid}"
             self._say(f"asked to dispatch {about}")
-            serve_dispatch(order, lines, self._means, uid)
-            self._say(f"done with {about}")
+            refused = serve_dispatch(order, lines, self._means, uid)
+            self._say(f"refused {refused.reference}: {about}" if refused else f"done with {about}")
             return
         lines.answer(answer(self._identity, line) + b"\n")
 

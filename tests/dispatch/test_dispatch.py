@@ -6,6 +6,7 @@ import asyncio
 import errno
 import json
 import socket
+import time
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -123,6 +124,19 @@ def test_a_run_that_another_key_than_the_ledgers_would_seal_uses_nothing_up(here
     assert not list(here.socket.parent.glob("r*"))
     with closing(here.way()) as way:
         way.approve("run-1")
+
+
+def test_the_log_tells_what_was_refused_from_what_was_served(here, capfd):
+    assert refused(lambda: here.way(key=key("nobody")).approve("run-1")) == "seal-not-by-ledger"
+    way = here.way()
+    way.approve("run-1")
+    way.end()
+    told, deadline_s = "", time.monotonic() + 20
+    while "done with run run-1" not in told and time.monotonic() < deadline_s:
+        time.sleep(0.05)
+        told += capfd.readouterr().err
+    assert "refused seal-not-by-ledger: run run-1 under approval smoke-one" in told
+    assert told.count("done with run run-1") == 1
 
 
 def test_two_at_once_of_one_run_share_nothing(here):

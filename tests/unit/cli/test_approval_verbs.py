@@ -63,9 +63,20 @@ def test_a_live_plan_does_not_run_without_approval_and_a_scripted_one_needs_none
 def test_a_plan_of_phase_smoke_is_dispatched_by_a_supervisor_alone(capsys, tmp_path):
     plan = tmp_path / "plan.json"
     plan.write_bytes(live_plan(phase="smoke", namespace="smoke-one").canonical())
-    (tmp_path / "plan.approval.dsse.json").write_bytes(b"{}")
-    code, _, err = said(capsys, "run", str(plan), "--live")
-    assert (code, "supervisor-dispatches" in err) == (5, True)
+    for _ in range(2):
+        # With no approval beside it, and with one.
+        code, _, err = said(capsys, "run", str(plan), "--live")
+        assert (code, "supervisor-dispatches" in err, "approve local" in err) == (5, True, False)
+        (tmp_path / "plan.approval.dsse.json").write_bytes(b"{}")
+
+
+@pytest.mark.parametrize("name", ["none.json", "no-folder/none.json", "."])
+def test_a_price_table_that_is_not_there_is_named_as_it_was_given(capsys, tmp_path, monkeypatch, name):
+    monkeypatch.chdir(tmp_path)
+    words = ["plan", "--agent", "chat", "--dry-run", "--model", "m", "--max-usd", "5"]
+    code, _, err = said(capsys, *words, "--prices", name)
+    told = " ".join(err.split())
+    assert (code, "prices-not-readable" in told, f"at {name}, a plain" in told) == (2, True, True)
 
 
 def test_what_is_approved_is_said_and_the_file_lies_beside_the_plan(capsys, tmp_path, monkeypatch):
