@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import shlex
 import sys
 from pathlib import Path
 
@@ -67,7 +68,10 @@ def run(arguments: argparse.Namespace) -> int:
         render.text(
             f"result: PASS ({len(STEPS)}/{len(STEPS)}), report sha256 {found.report.digest_sha256()}"
         )
-        render.text("next: make official, on the supervisor's machine")
+        plan, name = shlex.quote(str(arguments.plan)), shlex.quote(arguments.approval)
+        render.text(
+            f"next: make official PLAN={plan} APPROVAL={name} KEY=LEDGER-KEY.pem, on the supervisor's machine"
+        )
     return 0
 
 

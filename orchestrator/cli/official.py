@@ -97,7 +97,7 @@ def _missing(arguments: argparse.Namespace) -> list[str]:
         (key is not None and not key.is_file(), f"the key's file {key}"),
         (
             not (repository / TUF_FOLDER / "metadata").is_dir(),
-            f"a trust root in {TUF_FOLDER}: memtrial trust init",
+            f"a trust root in {TUF_FOLDER}: `memtrial trust init`",
         ),
         *(
             (
@@ -128,14 +128,32 @@ def _unfit(arguments: argparse.Namespace, repository: Path) -> list[str]:
         roles = load_roles(root.roles_data, where="roles")
     except MemtrialError as error:
         return [f"a trust root that holds ({error.reference}): {error.message}"]
-    found = []
+    found = _unpushed(arguments, repository)
     try:
         if key is not None and key.is_file():
             check_sealing_key(roles, SigningKey.load(key).public.keyid)
     except MemtrialError as error:
         found.append(f"the ledger's key in {key} ({error.reference}): {error.message}")
-    if approval is not None and f"approvals/{approval}.dsse.json" not in root.approvals:
+    if approval is not None and approval in root.notes:
+        found.append(
+            f"an approval {approval} that holds: it was withdrawn; `memtrial approve status` says why"
+        )
+    elif approval is not None and f"approvals/{approval}.dsse.json" not in root.approvals:
         found.append(
             f"an approval {approval} in the trust root, where none of that name is published; `memtrial approve status` lists them"
         )
     return found
+
+
+def _unpushed(arguments: argparse.Namespace, repository: Path) -> list[str]:
+    """Says that the clone's head is not what its remote has: the supervisor's clone has what was pushed."""
+    from orchestrator.pipeline.gating import head_of
+
+    try:
+        head_of(repository, arguments.system)
+    except MemtrialError as error:
+        return [f"a HEAD that others have ({error.reference}): {error.message}; {error.hint}"]
+    except OSError:
+        # Without the machine's configuration, which is in the list already, nobody knows the branch.
+        return []
+    return []

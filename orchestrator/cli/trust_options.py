@@ -11,7 +11,10 @@ SYSTEM = Path("/etc/memtrial")
 def add_repository(parser: argparse.ArgumentParser) -> None:
     """Adds where the repository is."""
     parser.add_argument(
-        "--repository", type=Path, metavar="DIR", help="the clone (default: the one this runs from)"
+        "--repository",
+        type=Path,
+        metavar="DIR",
+        help="the clone (default: the one that this runs from, or that the working folder is in)",
     )
 
 

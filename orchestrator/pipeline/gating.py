@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 from orchestrator.core.canonical import digest_sha256, sha256_hex
 from orchestrator.core.clock import unix_time_s
-from orchestrator.core.errors import UsageError
+from orchestrator.core.errors import ApprovalRefused, UsageError
 from orchestrator.core.files import read_confined
 from orchestrator.core.places import clone_root, fixtures_root, images_root
 from orchestrator.model.approval import (
@@ -37,11 +37,14 @@ from orchestrator.trust.approvals import calling_roles, live_pin
 from orchestrator.trust.ask import ask_supervisor
 from orchestrator.trust.ceremony import current
 from orchestrator.trust.gate.asked import GateAsked, Governed, Observed
-from orchestrator.trust.gate.before import CONFIG, this_host
+from orchestrator.trust.gate.before import CONFIG, TUF_FOLDER, this_host
 from orchestrator.trust.gate.machine import MANIFEST, NONCES, root_of
 from orchestrator.trust.installed import installed_manifest_sha256
 from orchestrator.trust.nonces import NO_RUN, NonceBook
+from orchestrator.trust.plumbing import Objects
 from orchestrator.trust.proposals import check_not_withdrawn
+from orchestrator.trust.repository import Repository
+from orchestrator.trust.roles import load_roles
 
 SYSTEM = Path("/etc/memtrial")
 CONDITIONS = "conditions.json"
@@ -62,17 +65,21 @@ class Proposed:
 
 
 def repository_root() -> Path:
-    """Returns the repository that the gate speaks of.
+    """Returns the repository that the gate speaks of: the clone that this runs from, else the one around here.
 
     Raises:
-        UsageError: this is an installed wheel outside a clone.
+        UsageError: this is an installed wheel, and the working folder is in no clone with a trust root.
     """
-    root = clone_root()
+    here = Path.cwd()
+    around = (
+        p for p in (here, *here.parents) if (p / ".git").is_dir() and (p / TUF_FOLDER).is_dir()
+    )
+    root = clone_root() or next(around, None)
     if root is None:
         raise UsageError(
             "no-repository",
-            "expected to run from a clone of the repository, found an installed wheel",
-            hint="name the clone with --repository",
+            "expected a clone of the repository with a trust root, found an installed program outside of one",
+            hint="go into the clone, or name it with --repository",
         )
     return root
 
@@ -160,6 +167,8 @@ def propose(plan: Plan, asked: Proposed, *, approvals: Path, system: Path) -> Go
     config = GateConfig.parse_canonical((system / CONFIG).read_bytes(), where=CONFIG)
     root = current(approvals, now_s=int(unix_time_s()))
     check_not_withdrawn(root, asked.approval_id)
+    roles = load_roles(root.roles_data, where="roles")
+    head_of(approvals.parent, system, has=asked.commit)
     found = observe(plan)
     document = {
         "kind": plan.phase,
@@ -177,7 +186,7 @@ def propose(plan: Plan, asked: Proposed, *, approvals: Path, system: Path) -> Go
         "roles": calling_roles(plan),
         "pricing": _pricing(pin),
         "caps": _caps(plan, pin, asked),
-        "supervisor": _supervisor(config, system),
+        "supervisor": _supervisor(config, system, roles.document.kind),
         "root": RootPin(version=root.root_version, sha256=root.root_sha256),
         "sigstore": None,
         "ledger": _ledger(config),
@@ -200,13 +209,55 @@ def _approval(phase: str, document: dict[str, object]) -> Governed:
         ) from error
 
 
-def _supervisor(config: GateConfig, system: Path) -> SupervisorPin:
+def head_of(repository: Path, system: Path, *, has: str | None = None) -> str:
+    """Returns the head of a clone's default branch, which must be where its remote is.
+
+    Args:
+        repository: the clone.
+        system: this machine's folder, whose configuration names the branch.
+        has: a commit that must be in its history.
+
+    Raises:
+        ApprovalRefused: another branch, not pushed, or without that commit.
+        OSError: this machine has no configuration.
+    """
+    config = GateConfig.parse_canonical((system / CONFIG).read_bytes(), where=CONFIG)
+    objects = Objects(repository / ".git")
+    try:
+        found = Repository(repository, branch=config.default_branch, objects=objects)
+        head = found.head()
+        if has is not None and not found.is_ancestor(has, head):
+            raise ApprovalRefused(
+                "commit-not-in-history",
+                f"expected a commit in the history of {config.default_branch}, found {has}, which is not in it",
+                hint="push it first; `git rev-parse HEAD` prints the commit that is checked out",
+            )
+    finally:
+        objects.close()
+    return head
+
+
+def _supervisor(config: GateConfig, system: Path, kind: str) -> SupervisorPin:
     return SupervisorPin(
         identity=config.supervisor_identity,
         uid=config.supervisor_uid,
         keyid=config.supervisor_keyid,
-        manifest_sha256=sha256_hex((system / MANIFEST).read_bytes()),
+        manifest_sha256=_manifest(system, kind),
     )
+
+
+def _manifest(system: Path, kind: str) -> str:
+    try:
+        return sha256_hex((system / MANIFEST).read_bytes())
+    except OSError as error:
+        # A demonstration approves nothing, so it may name an installation that is none.
+        if kind == "demonstration":
+            return "0" * 64
+        raise UsageError(
+            "manifest-missing",
+            f"expected {system / MANIFEST}, which says what the supervisor is, found {error.strerror or error}",
+            hint="install the supervisor first: docs/security/supervisor.md",
+        ) from error
 
 
 def _ledger(config: GateConfig) -> LedgerPin:

@@ -10,9 +10,11 @@ import pytest
 from orchestrator.cli.main import main
 from orchestrator.core.files import write_atomic
 from orchestrator.pipeline import plan as planning_module
+from orchestrator.trust.gate.machine import MANIFEST
 from orchestrator.trust.proposals import read_proposal
 from tests.gate.world import World, ingredients, make_world, smoke_plan
 from tests.unit.gateway.support import PRICES
+from tests.unit.trust.hostile_git import commit
 from tests.unit.trust.support import APPROVERS, key_file
 
 BOUNDS = ("--max-input-tokens", "1000000", "--max-output-tokens", "100000")
@@ -121,3 +123,52 @@ def test_what_no_approval_can_name_is_refused_in_words(world, capsys):
     code, text = said(capsys, *proposing(world, plan))
     assert (code, "proposal-invalid" in text, "namespace 'default'" in text) == (2, True, True)
     assert not (world.repo / "approvals/proposals").exists()
+
+
+@pytest.mark.parametrize("name", ["0" * 40, "a" * 40])
+def test_a_commit_that_the_branch_does_not_have_is_not_proposed(world, capsys, name):
+    plan = world.folder / "plan.json"
+    plan.write_bytes(smoke_plan().canonical())
+    words = proposing(world, plan)
+    words[words.index(world.first)] = name
+    code, text = said(capsys, *words)
+    assert (code, "commit-not-in-history" in text, "git rev-parse HEAD" in text) == (5, True, True)
+    assert not (world.repo / "approvals/proposals").exists()
+
+
+def test_a_commit_that_nobody_else_has_is_not_proposed(world, capsys):
+    plan = world.folder / "plan.json"
+    plan.write_bytes(smoke_plan().canonical())
+    remote = world.repo / ".git/refs/remotes/origin/main"
+    before = remote.read_bytes()
+    commit(world.repo, {"more": b"x"})
+    remote.write_bytes(before)
+    code, text = said(capsys, *proposing(world, plan))
+    assert (code, "head-not-at-remote" in text, "git push" in text) == (5, True, True)
+
+
+@pytest.mark.parametrize(
+    ("kind", "code", "told"),
+    [("demonstration", 0, "0000000000000000"), ("organisation", 2, "install the supervisor first")],
+)
+def test_only_a_demonstration_is_proposed_without_an_installed_supervisor(
+    clean_folder, capsys, kind, code, told
+):
+    made = ingredients()
+    made.roles["kind"] = kind
+    world = make_world(clean_folder, made)
+    (world.system / MANIFEST).unlink()
+    plan = clean_folder / "plan.json"
+    plan.write_bytes(smoke_plan().canonical())
+    found, text = said(capsys, *proposing(world, plan))
+    assert (found, told in text) == (code, True), text
+
+
+def test_an_installed_program_takes_the_clone_that_it_is_called_in(world, capsys, monkeypatch):
+    monkeypatch.setattr("orchestrator.pipeline.gating.clone_root", lambda: None)
+    monkeypatch.chdir(world.repo / "approvals")
+    code, text = said(capsys, "approve", "status", "--system", str(world.system))
+    assert (code, "smoke-one: published" in text) == (0, True)
+    monkeypatch.chdir(world.folder)
+    code, text = said(capsys, "approve", "status")
+    assert (code, "no-repository" in text) == (2, True)

@@ -71,7 +71,9 @@ def test_a_plan_of_phase_smoke_is_dispatched_by_a_supervisor_alone(capsys, tmp_p
 
 
 @pytest.mark.parametrize("name", ["none.json", "no-folder/none.json", "."])
-def test_a_price_table_that_is_not_there_is_named_as_it_was_given(capsys, tmp_path, monkeypatch, name):
+def test_a_price_table_that_is_not_there_is_named_as_it_was_given(
+    capsys, tmp_path, monkeypatch, name
+):
     monkeypatch.chdir(tmp_path)
     words = ["plan", "--agent", "chat", "--dry-run", "--model", "m", "--max-usd", "5"]
     code, _, err = said(capsys, *words, "--prices", name)
