@@ -86,7 +86,6 @@ def mint_permit(
         "models": tuple(price.model for price in PRICES.models),
         "upstreams": upstreams,
         "quota": None,
-        "record": True,
     }
     for name, value in {**facts, **changes}.items():
         object.__setattr__(permit, name, value)
