@@ -7,15 +7,17 @@ what people change about a root is in `trust/changes.py`.
 
 from __future__ import annotations
 
+import fcntl
 import os
-from collections.abc import Callable, Mapping
-from contextlib import ExitStack
+import shutil
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from orchestrator.core.errors import UsageError
-from orchestrator.core.files import make_folders, write_atomic
+from orchestrator.core.files import make_folders, sync_folder, write_atomic
 from orchestrator.core.keys import PublicKey, SigningKey
 from orchestrator.core.pae import to_base64
 from orchestrator.model.roles import MAX_KEYS_PER_ROLE, RoleKey, RoleName, RoleRule, Roles
@@ -24,6 +26,9 @@ from orchestrator.trust.root.client import RootState, TrustRoot, read_root
 from orchestrator.trust.root.make import Draft, People, draft, signed_files
 
 TUF = "tuf"
+# Where a new root is made, and where the old one lies for the moment of the change; git sees nothing of it.
+STAGE = ".ceremony"
+BEFORE = "before"
 SIGNED = "signed"
 FIRST = "metadata/1.root.json"
 ALL = frozenset({"root", "targets", "approvals"})
@@ -88,6 +93,7 @@ def init_root(
         UsageError: there is one already, too few owners, or a place on the machine is taken.
         ApprovalRefused: the roles are unsound, or what was made does not verify.
     """
+    _put_back(approvals)
     if files_below(approvals / TUF):
         raise UsageError(
             "trust-root-there",
@@ -106,7 +112,7 @@ def init_root(
         for place in places:
             undo.callback(_take_back, place)
             provision(place)
-        _write(approvals / TUF, files, {})
+        _write(approvals, files)
         undo.pop_all()
     return files[FIRST]
 
@@ -162,33 +168,79 @@ def change_root(
         ApprovalRefused: what was made does not verify.
         OSError: it could not be written.
     """
-    folder = approvals / TUF
-    before = files_below(folder)
+    before = files_below(approvals / TUF)
     new = signed_files(before, made, owners=owners, curator=curator, changed=changed)
     root = _verified({**before, **new}, now_s)
-    _write(folder, new, before)
+    _write(approvals, new)
     return root
 
 
-def _write(folder: Path, new: Mapping[str, bytes], before: Mapping[str, bytes]) -> None:
-    """Writes files, or puts everything back."""
+def _write(approvals: Path, new: Mapping[str, bytes]) -> None:
+    """Makes the new root beside the old one and puts it in its place.
+
+    Whatever ends this, a kill too, leaves one of them whole: in place, or where `_put_back` finds it.
+    """
+    make_folders(approvals)
+    folder, stage = approvals / TUF, approvals / STAGE
+    with _alone(approvals):
+        try:
+            _clear(stage)
+            stage.mkdir()
+            (stage / ".gitignore").write_bytes(b"*\n")
+            if folder.exists():
+                shutil.copytree(folder, stage / TUF, symlinks=True, copy_function=_copy)
+            for name, data in new.items():
+                make_folders((stage / TUF / name).parent)
+                write_atomic(stage / TUF / name, data)
+            if folder.exists():
+                folder.rename(stage / BEFORE)
+                sync_folder(approvals)
+            (stage / TUF).rename(folder)
+            sync_folder(approvals)
+        finally:
+            _back(approvals)
+            shutil.rmtree(stage, ignore_errors=True)
+
+
+def _put_back(approvals: Path) -> None:
+    """Puts the old root back if a ceremony was killed between taking it away and putting the new one in its place.
+
+    Raises:
+        OSError: it could not be moved.
+    """
+    if (approvals / STAGE / BEFORE).exists():
+        with _alone(approvals):
+            _back(approvals)
+
+
+def _back(approvals: Path) -> None:
+    before, folder = approvals / STAGE / BEFORE, approvals / TUF
+    if before.exists() and not os.path.lexists(folder):
+        before.rename(folder)
+        sync_folder(approvals)
+
+
+@contextmanager
+def _alone(approvals: Path) -> Iterator[None]:
+    """Waits for other ceremonies in this folder; a killed one is not waited for."""
+    handle = os.open(approvals, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        for name, data in new.items():
-            make_folders((folder / name).parent)
-            write_atomic(folder / name, data)
-    except BaseException:
-        _restore(folder, before)
-        raise
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
 
 
-def _restore(folder: Path, files: Mapping[str, bytes]) -> None:
-    """Puts a folder back to what it was; writes no more than that takes, for the disk may be full."""
-    found = files_below(folder)
-    for name in found.keys() - files.keys():
-        (folder / name).unlink()
-    for name, data in files.items():
-        if found[name] != data:
-            write_atomic(folder / name, data)
+def _clear(stage: Path) -> None:
+    """Removes what a ceremony left that was killed; its root is in place."""
+    if stage.exists():
+        shutil.rmtree(stage)
+
+
+def _copy(source: str, target: str) -> None:
+    shutil.copy2(source, target)
+    with Path(target).open("rb") as handle:
+        os.fsync(handle.fileno())
 
 
 def current(approvals: Path, *, now_s: int, lapsed: bool = False) -> TrustRoot:
@@ -205,6 +257,7 @@ def current(approvals: Path, *, now_s: int, lapsed: bool = False) -> TrustRoot:
         UsageError: there is none.
         ApprovalRefused: it does not verify.
     """
+    _put_back(approvals)
     files = files_below(approvals / TUF)
     if FIRST not in files:
         raise UsageError(

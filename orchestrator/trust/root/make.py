@@ -304,7 +304,7 @@ def _signed(path: Path, kind: type[S]) -> S:
         raise UsageError(
             "metadata-of-another-role",
             f"{path.name}: expected {kind.__name__}, found another role",
-            hint="restore the trust root from git",
+            hint="restore the trust root from git: `git restore approvals/tuf && git clean -fd approvals/tuf`",
         )
     return signed
 
