@@ -173,6 +173,8 @@ def _parsed(payload: bytes, roles_sha256: str, threshold: int, *, local: bool) -
         raise _differs("an approval of this phase", "another document") from error
     if governed.canonical() != payload:
         raise _differs("canonical bytes", "others")
+    if governed.root.roles_sha256 != roles_sha256:
+        raise _differs("the roles that the approval names", roles_sha256[:16])
     upstreams = (governed.runner.upstream,)
     return _Allowed(governed, governed.caps.max_cost_usd_micros, upstreams, threshold)
 

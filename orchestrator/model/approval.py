@@ -160,10 +160,11 @@ class SupervisorPin(Closed):
 
 
 class RootPin(Closed):
-    """The trust root that the signers saw."""
+    """The trust root that the signers saw, and the roles in it: whose signatures, and whose seal, count."""
 
     version: Count
     sha256: Sha256
+    roles_sha256: Sha256
 
 
 class SigstorePins(Closed):

@@ -22,7 +22,6 @@ from orchestrator.model.approval import (
     InputPins,
     LedgerPin,
     PricingPin,
-    RootPin,
     RunnerPin,
     SupervisorPin,
     Window,
@@ -36,7 +35,7 @@ from orchestrator.sources.closed import closed
 from orchestrator.trust.approvals import calling_roles, live_pin
 from orchestrator.trust.ask import ask_supervisor
 from orchestrator.trust.ceremony import current
-from orchestrator.trust.gate.asked import GateAsked, Governed, Observed
+from orchestrator.trust.gate.asked import GateAsked, Governed, Observed, pin_of
 from orchestrator.trust.gate.before import CONFIG, TUF_FOLDER, this_host
 from orchestrator.trust.gate.machine import MANIFEST, NONCES, root_of
 from orchestrator.trust.installed import installed_manifest_sha256
@@ -187,7 +186,7 @@ def propose(plan: Plan, asked: Proposed, *, approvals: Path, system: Path) -> Go
         "pricing": _pricing(pin),
         "caps": _caps(plan, pin, asked),
         "supervisor": _supervisor(config, system, roles.document.kind),
-        "root": RootPin(version=root.root_version, sha256=root.root_sha256),
+        "root": pin_of(root),
         "sigstore": None,
         "ledger": _ledger(config),
         "nonce": secrets.token_hex(32),

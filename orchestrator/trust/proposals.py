@@ -29,7 +29,7 @@ from orchestrator.trust.envelope import (
     parse_envelope,
     sign_new,
 )
-from orchestrator.trust.gate.asked import Governed, names_root
+from orchestrator.trust.gate.asked import Governed, names_root, pin_of, told
 from orchestrator.trust.roles import Role, TrustedRoles, load_roles, role_of
 from orchestrator.trust.root.client import TrustRoot
 from orchestrator.trust.root.make import APPROVALS
@@ -274,8 +274,8 @@ def check_root_named(root: TrustRoot, approval: Governed) -> None:
     if not names_root(approval, root):
         raise ApprovalRefused(
             "root-not-the-approved-one",
-            f"expected an approval under root {root.root_version} {root.root_sha256[:16]}, found one under root {approval.root.version} {approval.root.sha256[:16]}",
-            hint="the owners changed the root meanwhile: propose again under another --id",
+            f"expected an approval under {told(pin_of(root))}, found one under {told(approval.root)}",
+            hint="the owners changed the root or its roles meanwhile: propose again under another --id",
         )
 
 

@@ -23,6 +23,7 @@ from orchestrator.audit.view import FolderView
 from orchestrator.cli.main import main
 from orchestrator.core.canonical import canonical_bytes, sha256_hex
 from orchestrator.core.errors import ApprovalRefused, IntegrityError, Negative
+from orchestrator.core.pae import to_base64
 from orchestrator.gateway.accounts import read_accounts
 from orchestrator.ledger.chain import read_entries
 from orchestrator.model.approval import APPROVAL_TYPE
@@ -179,6 +180,20 @@ def test_a_stranger_sees_that_another_key_than_the_ledgers_sealed_it(whole, tmp_
     (failed,) = [c for c in found.checks if c.status == "failed"]
     assert (failed.name, failed.reference) == ("approval", "seal-not-by-ledger")
     assert found.standing == "refused"
+
+
+def test_a_stranger_sees_that_the_roles_beside_an_approval_are_not_those_of_its_signers(whole):
+    """A thief seals with a key of their own, and puts it into the roles as the ledger's."""
+    files, thief = files_of(whole.folder), key("thief")
+    roles = json.loads(files[layout.ROLES])
+    (ledger,) = roles["roles"]["ledger"]["keys"]
+    ledger |= {"keyid": thief.public.keyid, "public_key": to_base64(thief.public.raw)}
+    held = {**files, layout.ROLES: canonical_bytes(roles)}
+    card = SimpleNamespace(key=SimpleNamespace(keyid=thief.public.keyid))
+    opened: Any = SimpleNamespace(files=SimpleNamespace(optional=held.get), card=card)
+    dossier = read_dossier(files[layout.PLAN], files[layout.LEDGER])
+    with pytest.raises(Negative, match="the roles that the approval names"):
+        check_approval(opened, dossier, read_accounts(held.get), PEOPLE)
 
 
 def dispatch_again(here: Site, run_id: str, plan: Plan | None = None) -> tuple[int | None, str]:

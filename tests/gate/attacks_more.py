@@ -15,8 +15,9 @@ from orchestrator.model.gate import GateConfig
 from orchestrator.trust.changes import withdraw_approval
 from orchestrator.trust.gate.before import BOOTSTRAP, CONFIG, TUF_FOLDER
 from orchestrator.trust.root.make import NOTE, drop_target, load, next_version, publish
+from tests.gate.attacks_fields import OTHER, put
 from tests.gate.attacks_host import WRITABLE, linked, replaced_by
-from tests.gate.catalogue import Attack, after
+from tests.gate.catalogue import Attack, after, before
 from tests.gate.world import ID, World
 from tests.unit.trust.hostile_git import commit, foreign_commit, forge_commit_graph, git
 from tests.unit.trust.support import CURATORS
@@ -214,5 +215,12 @@ ATTACKS: tuple[Attack, ...] = (
         "bootstrap-not-published",
         "anybody who can push can put a file there",
         first_root_among_targets,
+    ),
+    before(
+        "other-roles-approved",
+        9,
+        "root-not-the-approved-one",
+        "the signers saw other roles: whose signatures and whose seal count",
+        put("root", "roles_sha256", OTHER),
     ),
 )

@@ -51,8 +51,9 @@ def refusals() -> str:
 
 def main() -> None:
     """Writes the directories anew."""
+    files = wanted()
     shutil.rmtree(CASES, ignore_errors=True)
-    for name, text in wanted().items():
+    for name, text in files.items():
         path = CASES / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")

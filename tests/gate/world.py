@@ -242,7 +242,7 @@ def ingredients(plan: Plan | None = None) -> Ingredients:
             "keyid": SUPERVISOR.public.keyid,
             "manifest_sha256": "",
         },
-        "root": {"version": 1, "sha256": ""},
+        "root": {"version": 1, "sha256": "", "roles_sha256": ""},
         "sigstore": None,
         "ledger": {"origin": "example/approvals", "size": 2, "root_sha256": ""},
         "nonce": "f" * 64,
@@ -298,12 +298,14 @@ def _make_tuf(
     folder: Path, made: Ingredients, first: str, manifest_sha256: str, lines: list[bytes]
 ) -> bytes:
     people = People(tuple(k.public for k in made.owners), tuple(k.public for k in CURATORS))
-    drafted = draft(people, made.roles_data(canonical_bytes(made.roles)), now_s=made.now_s)
+    roles_data = made.roles_data(canonical_bytes(made.roles))
+    drafted = draft(people, roles_data, now_s=made.now_s)
     publish(folder, drafted, owners=made.owners[:2], curator=CURATORS[0], changed=ALL)
     bootstrap = (folder / "metadata" / "1.root.json").read_bytes()
     late = {
         ("approved_commit",): first,
         ("root", "sha256"): sha256_hex(bootstrap),
+        ("root", "roles_sha256"): sha256_hex(roles_data),
         ("supervisor", "manifest_sha256"): manifest_sha256,
         ("ledger", "root_sha256"): root_of(lines[:2]),
     }

@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
+from orchestrator.core.canonical import sha256_hex
 from orchestrator.core.errors import ApprovalRefused
-from orchestrator.model.approval import InputPins, OfficialApproval, SmokeApproval
+from orchestrator.model.approval import InputPins, OfficialApproval, RootPin, SmokeApproval
 from orchestrator.model.gate import GateConfig, RootSeen
 from orchestrator.model.nonce import NonceLine
 from orchestrator.model.plan import Plan
@@ -115,9 +116,22 @@ class State:
 
 
 def names_root(approval: Governed, root: TrustRoot) -> bool:
-    """Tells whether an approval was signed under this very root: its version and its bytes."""
-    pin = approval.root
-    return (pin.version, pin.sha256) == (root.root_version, root.root_sha256)
+    """Tells whether an approval was signed under this very root: its version, its bytes, and its roles."""
+    return approval.root == pin_of(root)
+
+
+def pin_of(root: TrustRoot) -> RootPin:
+    """Returns what an approval says of the root under which it is proposed."""
+    return RootPin(
+        version=root.root_version,
+        sha256=root.root_sha256,
+        roles_sha256=sha256_hex(root.roles_data),
+    )
+
+
+def told(pin: RootPin) -> str:
+    """Returns a root's pin as refusals show it."""
+    return f"root {pin.version} {pin.sha256[:16]} with roles {pin.roles_sha256[:16]}"
 
 
 def known(value: T | None) -> T:

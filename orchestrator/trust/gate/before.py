@@ -17,7 +17,7 @@ from orchestrator.trust.gate.asked import Host, State, known, refuse
 from orchestrator.trust.plumbing import Objects
 from orchestrator.trust.repository import Repository, check_hygiene, check_owned
 from orchestrator.trust.root.client import RootState, read_root
-from orchestrator.trust.trusted import check_folders, read_trusted
+from orchestrator.trust.trusted import read_trusted
 
 TUF_FOLDER = "approvals/tuf"
 CONFIG = "gate.json"
@@ -95,7 +95,6 @@ def _read_system(state: State) -> None:
 def check_repository(state: State) -> None:
     """Step 1."""
     asked = state.asked
-    check_folders(asked.worktree, owner_uid=asked.owner_uid)
     branch = known(state.config).default_branch
     check_owned(asked.worktree, owner_uid=asked.owner_uid, branch=branch)
     check_hygiene(asked.worktree)

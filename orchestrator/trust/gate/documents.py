@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from orchestrator.core.canonical import sha256_hex
 from orchestrator.model.approval import APPROVAL_TYPE, GOVERNED
 from orchestrator.trust.envelope import open_signed
-from orchestrator.trust.gate.asked import State, known, names_root, refuse
+from orchestrator.trust.gate.asked import State, known, names_root, pin_of, refuse, told
 from orchestrator.trust.repository import check_commit_name
 from orchestrator.trust.roles import check_people, load_roles, role_of
 from orchestrator.trust.strict import read_signed
@@ -81,8 +81,8 @@ def check_commit(state: State) -> None:
     if not names_root(approval, root):
         raise refuse(
             "root-not-the-approved-one",
-            f"root {approval.root.version} {approval.root.sha256[:16]}",
-            f"root {root.root_version} {root.root_sha256[:16]}",
+            told(approval.root),
+            told(pin_of(root)),
         )
     named = (approval.repository, approval.default_branch)
     if named != (config.repository, config.default_branch):

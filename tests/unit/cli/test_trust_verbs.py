@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from orchestrator.cli.main import main
-from orchestrator.core.canonical import sha256_hex
 from orchestrator.core.keys import SigningKey
-from orchestrator.trust.ceremony import FIRST, files_below
+from orchestrator.trust.ceremony import current, files_below
+from orchestrator.trust.gate.asked import pin_of
 from orchestrator.trust.proposals import write_plan, write_proposal
 from orchestrator.trust.root.make import load, publish
 from tests.gate.world import smoke_plan
@@ -86,8 +86,8 @@ class Desk:
 
     def propose(self, **changes: Any) -> None:
         """Writes a proposal under the root that is there, with its plan beside it."""
-        root = {"version": 1, "sha256": sha256_hex((self.approvals / "tuf" / FIRST).read_bytes())}
-        write_proposal(self.approvals, approval(root=root, **changes))
+        root = pin_of(current(self.approvals, now_s=int(time.time())))
+        write_proposal(self.approvals, approval(root=root.model_dump(), **changes))
         write_plan(self.approvals, smoke_plan())
 
     def publish(self) -> None:

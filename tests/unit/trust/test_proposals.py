@@ -46,6 +46,7 @@ def sound() -> dict[str, Any]:
     document = ingredients().approval
     document["approved_commit"] = "a" * 40
     document["root"]["sha256"] = sha256_hex(first_root())
+    document["root"]["roles_sha256"] = sha256_hex(as_bytes(roles()))
     for name, field in (("supervisor", "manifest_sha256"), ("ledger", "root_sha256")):
         document[name][field] = "a" * 64
     return document
