@@ -36,7 +36,8 @@ def _day_of_the_calendar(text: str) -> str:
 Sha256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 GitId = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{40}$")]
 ImageId = Annotated[str, StringConstraints(pattern=r"^sha256:[0-9a-f]{64}$")]
-Slug = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9._-]{0,79}$")]
+SLUG = r"^[a-z0-9][a-z0-9._-]{0,79}$"
+Slug = Annotated[str, StringConstraints(pattern=SLUG)]
 RuntimeName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,79}$")]
 UtcTime = Annotated[
     str,

@@ -7,7 +7,14 @@ from __future__ import annotations
 
 from typing import Annotated, Literal, Self
 
-from pydantic import AfterValidator, Field, StringConstraints, model_validator
+from pydantic import (
+    AfterValidator,
+    Field,
+    SerializerFunctionWrapHandler,
+    StringConstraints,
+    model_serializer,
+    model_validator,
+)
 
 from orchestrator.model.approval import (
     LAST_SECOND,
@@ -62,7 +69,11 @@ class GateConfig(Document):
 
 
 class RootSeen(Document):
-    """The versions of the trust root that were accepted last, and the latest time: nothing older may come."""
+    """The versions of the trust root that were accepted last, and the latest time: nothing older may come.
+
+    `timestamp_sha256` is of the metadata of `timestamp_version`, which binds all other; `withdrawn` are approvals
+    with a note. What earlier versions wrote has neither, and no field.
+    """
 
     root_version: int = Field(default=1, ge=1)
     targets_version: int = Field(default=1, ge=1)
@@ -70,6 +81,17 @@ class RootSeen(Document):
     timestamp_version: int = Field(default=1, ge=1)
     approvals_version: int = Field(default=1, ge=1)
     high_water_s: int = Field(default=0, ge=0, le=LAST_SECOND)
+    timestamp_sha256: Sha256 | None = None
+    # Metadata of half a megabyte has no room for more: a target in it takes over 64 bytes.
+    withdrawn: tuple[Slug, ...] = Field(default=(), max_length=8192)
+
+    @model_serializer(mode="wrap")
+    def _as_it_was_written(self, make: SerializerFunctionWrapHandler) -> dict[str, object]:
+        found: dict[str, object] = make(self)
+        for name in ("timestamp_sha256", "withdrawn"):
+            if not found[name]:
+                del found[name]
+        return found
 
 
 class ManifestFile(Closed):

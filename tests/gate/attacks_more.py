@@ -9,11 +9,12 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from orchestrator.core.canonical import sha256_hex
-from orchestrator.model.gate import GateConfig
+from orchestrator.model.gate import GateConfig, RootSeen
 from orchestrator.trust.changes import withdraw_approval
-from orchestrator.trust.gate.before import BOOTSTRAP, CONFIG, TUF_FOLDER
+from orchestrator.trust.gate.before import BOOTSTRAP, CONFIG, SEEN, TUF_FOLDER
 from orchestrator.trust.root.make import NOTE, drop_target, load, next_version, publish
 from tests.gate.attacks_fields import OTHER, put
 from tests.gate.attacks_host import WRITABLE, linked, replaced_by
@@ -112,6 +113,36 @@ def listed_again(world: World, *, drop_note: bool = False) -> None:
 
 def note_dropped(world: World) -> None:
     listed_again(world, drop_note=True)
+
+
+def note_unlisted(world: World, *, keep_file: bool = True) -> None:
+    """The other curator takes the metadata that lists the note away too, and, if asked, the note's own file."""
+    folder = world.repo / TUF_FOLDER
+    note_dropped(world)
+    (folder / "metadata" / f"{load(folder).approvals.version - 1}.approvals.json").unlink()
+    if not keep_file:
+        (note,) = (folder / "targets" / "approvals").glob(f"*{NOTE}")
+        note.unlink()
+    commit(world.repo, {})
+
+
+def note_nowhere(world: World) -> None:
+    """Nothing in the tree speaks of the withdrawal any more; the supervisor had seen it."""
+    seen(world, withdrawn=(ID,))
+    note_unlisted(world, keep_file=False)
+
+
+def seen(world: World, **changes: Any) -> None:
+    """The supervisor had seen more of the root."""
+    path = world.state / SEEN
+    before = RootSeen.parse_canonical(path.read_bytes(), where=SEEN)
+    path.write_bytes(before.model_copy(update=changes).canonical())
+
+
+def forked(world: World) -> None:
+    """Two curators published from one commit; the supervisor has seen what the other one made."""
+    made = load(world.repo / TUF_FOLDER)
+    seen(world, timestamp_version=made.timestamp.version, timestamp_sha256="a" * 64)
 
 
 def first_root_among_targets(world: World) -> None:
@@ -222,5 +253,26 @@ ATTACKS: tuple[Attack, ...] = (
         "root-not-the-approved-one",
         "the signers saw other roles: whose signatures and whose seal count",
         put("root", "roles_sha256", OTHER),
+    ),
+    after(
+        "withdrawal-and-its-metadata-dropped",
+        5,
+        "withdrawal-undone",
+        "the note's file says so, whatever is listed",
+        note_unlisted,
+    ),
+    after(
+        "withdrawal-dropped-whole",
+        5,
+        "withdrawal-undone",
+        "the supervisor had seen the note",
+        note_nowhere,
+    ),
+    after(
+        "root-forked",
+        5,
+        "trust-root-forked",
+        "one of two that began from one commit would undo the other",
+        forked,
     ),
 )

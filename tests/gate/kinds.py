@@ -177,7 +177,10 @@ KINDS: dict[int, Kind] = {
     57: Kind("a key twice in the first root", ("first-root-with-duplicate-key",)),
     58: Kind(
         "an approval that was withdrawn",
-        ("approval-withdrawn", "withdrawn-approval-listed-again", "withdrawal-dropped"),
+        (
+            *("approval-withdrawn", "withdrawn-approval-listed-again", "withdrawal-dropped"),
+            *("withdrawal-and-its-metadata-dropped", "withdrawal-dropped-whole", "root-forked"),
+        ),
     ),
     59: Kind(
         "another image, wheel or curator's manifest",

@@ -27,6 +27,7 @@ from tuf.ngclient import FetcherInterface, Updater, UpdaterConfig
 from orchestrator.core.canonical import sha256_hex
 from orchestrator.core.clock import utc_seconds, utc_text_of
 from orchestrator.core.errors import ApprovalRefused
+from orchestrator.model.base import SLUG
 from orchestrator.trust.root.make import APPROVAL_PATHS, APPROVALS, NOTE, ROLES_TARGET
 from orchestrator.trust.root.shape import Shaped, check_shape
 
@@ -36,14 +37,23 @@ MAX_ROOTS = 64
 METADATA = re.compile(
     r"timestamp\.json|([1-9][0-9]{0,8})\.(?:root|targets|snapshot|approvals)\.json", re.ASCII
 )
+# A target's file under consistent snapshots: its digest before its name.
+NOTE_FILE = re.compile(
+    rf"targets/{APPROVALS}/(?:[0-9a-f]{{64}}\.)?(.*{re.escape(NOTE)})", re.DOTALL
+)
 HINT = "get the trust root again from the repository, or have its owners publish it again"
 
+UNDONE = "bring approvals/tuf back to a commit that has the note (`git log -- approvals/tuf`), then repeat there what was done since"
+FORKED = "two ceremonies began from one commit: take origin's side below approvals/tuf, and repeat the other ceremony on top of it"
 EXPIRED = "a curator runs `memtrial trust refresh --curator FILE` and pushes; where root or targets ended, two owners sign too: add `--owner FILE --owner FILE`"
 
 
 @dataclass(frozen=True, slots=True)
 class RootState:
-    """What was seen of a trust root before: nothing older may come again. Kept by the supervisor."""
+    """What was seen of a trust root before: nothing older may come again. Kept by the supervisor.
+
+    `timestamp_sha256` is of the timestamp's bytes, `withdrawn` are ids of approvals with a note, sorted.
+    """
 
     root_version: int = 1
     targets_version: int = 1
@@ -51,6 +61,8 @@ class RootState:
     timestamp_version: int = 1
     approvals_version: int = 1
     high_water_s: int = 0
+    timestamp_sha256: str | None = None
+    withdrawn: tuple[str, ...] = ()
 
 
 VERSIONS = tuple(f.name for f in fields(RootState) if f.name.endswith("_version"))
@@ -118,9 +130,14 @@ def read_root(
     check_shape(bootstrap, where="bootstrap root")
     _check_chain(shapes)
     verified, roles_data, listed = _ask_client(files, bootstrap, lapsed=lapsed)
-    state = _state(verified, seen, now_s)
+    notes = {
+        path.removeprefix(f"{APPROVALS}/").removesuffix(NOTE): data
+        for path, data in listed.items()
+        if path.endswith(NOTE)
+    }
+    state = _state(verified, notes, seen, now_s)
     _check_people(verified)
-    _check_notes(shapes, listed)
+    _check_notes(files, shapes, listed)
     _check_bootstrap(files, bootstrap)
     root_data, root = verified["root"]
     return TrustRoot(
@@ -130,11 +147,7 @@ def read_root(
         curators=root.curators,
         roles_data=roles_data,
         approvals={path: data for path, data in listed.items() if not path.endswith(NOTE)},
-        notes={
-            path.removeprefix(f"{APPROVALS}/").removesuffix(NOTE): data
-            for path, data in listed.items()
-            if path.endswith(NOTE)
-        },
+        notes=notes,
         expires_s=_expiry_s(verified, 0 if lapsed else now_s),
         state=state,
     )
@@ -239,28 +252,40 @@ def _listed(verified: Verified) -> tuple[str, ...]:
     return listed
 
 
-def _check_notes(shapes: Mapping[str, Shaped], listed: Mapping[str, bytes]) -> None:
-    """What any metadata here lists as withdrawn must be listed so still: a curator alone could drop the note."""
-    dropped = sorted(
-        path
-        for shaped in shapes.values()
-        for path in shaped.targets
-        if path.endswith(NOTE) and path not in listed
-    )
+def _check_notes(
+    files: Mapping[str, bytes], shapes: Mapping[str, Shaped], listed: Mapping[str, bytes]
+) -> None:
+    """What any metadata here lists as withdrawn, or any note's file says, must be listed so still.
+
+    Otherwise a curator alone could drop the note, or a merge of two curators' ceremonies lose it.
+    """
+    known = {path for shaped in shapes.values() for path in shaped.targets if path.endswith(NOTE)}
+    found = {f"{APPROVALS}/{m[1]}" for m in map(NOTE_FILE.fullmatch, files) if m}
+    dropped = sorted((known | found) - listed.keys())
     if dropped:
-        raise _refuse("withdrawal-undone", f"{dropped[0]}, as earlier metadata lists it", "none")
+        raise _undone(dropped[0], "earlier metadata or a file among the targets has it")
 
 
-def _state(verified: Verified, seen: RootState, now_s: int) -> RootState:
+def _state(
+    verified: Verified, notes: Mapping[str, bytes], seen: RootState, now_s: int
+) -> RootState:
     versions = {f"{role}_version": shaped.version for role, (_, shaped) in verified.items()}
-    return latest(RootState(**versions, high_water_s=now_s), seen)
+    found = RootState(
+        **versions,
+        high_water_s=now_s,
+        timestamp_sha256=sha256_hex(verified["timestamp"][0]),
+        # No approval has another name.
+        withdrawn=tuple(sorted(name for name in notes if re.fullmatch(SLUG, name))),
+    )
+    return latest(found, seen)
 
 
 def latest(found: RootState, seen: RootState) -> RootState:
     """Returns what is seen of a root now, at the latest time of both.
 
     Raises:
-        ApprovalRefused: a version is older than one that was seen before.
+        ApprovalRefused: a version is older than one that was seen before, or the same with other bytes; or an
+            approval that was seen withdrawn is so no more.
     """
     for name in VERSIONS:
         version, before = getattr(found, name), getattr(seen, name)
@@ -268,6 +293,20 @@ def latest(found: RootState, seen: RootState) -> RootState:
             raise _refuse(
                 "trust-root-rolled-back", f"{name} {before} or later", f"version {version}"
             )
+    undone = [name for name in seen.withdrawn if name not in found.withdrawn]
+    if undone:
+        raise _undone(f"{APPROVALS}/{undone[0]}{NOTE}", "it was seen here before")
+    if (
+        found.timestamp_version == seen.timestamp_version
+        and seen.timestamp_sha256 is not None
+        and found.timestamp_sha256 != seen.timestamp_sha256
+    ):
+        raise _refuse(
+            "trust-root-forked",
+            f"timestamp {seen.timestamp_version} as it was seen before, {seen.timestamp_sha256[:16]}",
+            f"the same version with other bytes, {str(found.timestamp_sha256)[:16]}",
+            hint=FORKED,
+        )
     return replace(found, high_water_s=max(found.high_water_s, seen.high_water_s))
 
 
@@ -309,6 +348,10 @@ def _check_bootstrap(files: Mapping[str, bytes], bootstrap: bytes) -> None:
 
 def _told(error: Exception) -> str:
     return f"{type(error).__name__}: {error}"[:300]
+
+
+def _undone(path: str, why: str) -> ApprovalRefused:
+    return _refuse("withdrawal-undone", f"{path} listed, for {why}", "none", hint=UNDONE)
 
 
 def _expired(expected: str, found: str) -> ApprovalRefused:

@@ -186,7 +186,8 @@ def test_an_older_version_than_was_seen_is_refused(made, tmp_path, files):
     seen = read(files_of(tmp_path)).state
     assert refusal(files, seen=seen) == "trust-root-rolled-back"
     for name in ("root", "targets", "snapshot", "timestamp", "approvals"):
-        assert refusal(files, seen=RootState(**{f"{name}_version": 2})) == "trust-root-rolled-back"
+        newer: dict[str, Any] = {f"{name}_version": 2}
+        assert refusal(files, seen=RootState(**newer)) == "trust-root-rolled-back"
 
 
 def test_old_metadata_under_a_new_name_is_refused(made, tmp_path, files):
