@@ -77,13 +77,8 @@ def read_document(state: State) -> None:
 
 def check_commit(state: State) -> None:
     """Step 9: the repository, the trust root and the commit that the signers meant."""
-    approval, config, root = state.approved(), known(state.config), known(state.root)
-    if not names_root(approval, root):
-        raise refuse(
-            "root-not-the-approved-one",
-            told(approval.root),
-            told(pin_of(root)),
-        )
+    approval, config = state.approved(), known(state.config)
+    check_root_meant(state)
     named = (approval.repository, approval.default_branch)
     if named != (config.repository, config.default_branch):
         raise refuse(
@@ -98,3 +93,14 @@ def check_commit(state: State) -> None:
             f"the approved commit {approval.approved_commit[:12]} in the history of HEAD",
             f"{state.head[:12]}, which does not have it",
         )
+
+
+def check_root_meant(state: State) -> None:
+    """Refuses an approval that was signed under another trust root (in step 9, and before each attempt).
+
+    Raises:
+        ApprovalRefused: it was.
+    """
+    approval, root = state.approved(), known(state.root)
+    if not names_root(approval, root):
+        raise refuse("root-not-the-approved-one", told(approval.root), told(pin_of(root)))

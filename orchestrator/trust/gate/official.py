@@ -36,6 +36,7 @@ from orchestrator.trust.gate.bindings import check_caps, check_not_expired, chec
 from orchestrator.trust.gate.documents import (
     check_commit,
     check_roles,
+    check_root_meant,
     check_signatures,
     read_document,
 )
@@ -88,13 +89,13 @@ STEPS: tuple[tuple[str, Step], ...] = (
 
 # Of all dispatches of this process, which is the only one that writes there.
 _REMEMBERING = threading.Lock()
-# What says whether an approval still holds; none of it opens a fixture or asks anybody.
-HOLDING = STEPS[: [name for name, _ in STEPS].index("signatures") + 1]
+PLACES = {name: number for number, (name, _) in enumerate(STEPS)}
+# What says whether an approval still holds, with root and window after it; none of it opens a fixture or asks anybody.
+HOLDING = STEPS[: PLACES["document"] + 1]
 # Whoever updates the clone meanwhile is waited for: so many looks, so many seconds apart.
 LOOKS = 5
 AGAIN_S = 1.0
-ROOT_STEP = [name for name, _ in STEPS].index("trust-root")
-TIME_STEP = [name for name, _ in STEPS].index("time")
+MAKE_ROOM = "make room there, or give the folder back to the supervisor's user, then "
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,14 +143,18 @@ def dispatch(
     state = State(asked)
     refusal = _run(state, STEPS)
     if refusal is not None:
+        # A withdrawal that was seen here stays so.
+        _note_root(state, "nothing was dispatched", "dispatch again")
         raise refusal
     approval = state.approved()
     ready(approval, known(state.roles))
-    _check_still_holds(approval, asked.clock())
+    with _as_step("time", ", after all was measured"):
+        # Step 11 was before that.
+        check_not_expired(approval, asked.clock())
+    # Versions seen only grow, so this comes first: once the approval is used up nothing can fail any more.
+    _note_root(state, "nothing was dispatched", "dispatch again")
     own = Path(known(state.config).supervisor_state)
-    with _written(own, "the use of the approval"):
-        # Versions seen only grow, so this comes first: once the approval is used up nothing can fail any more.
-        _remember(own / SEEN, known(state.root).state)
+    with _written(own, "the use of the approval", "nothing was dispatched", "dispatch again"):
         NonceBook(own / NONCES).reserve(use_of(state), now_s=asked.clock())
     permit = issue_permit(
         plan_sha256=approval.plan_sha256,
@@ -178,8 +183,9 @@ def check_holds(ask: Callable[[], GateAsked], envelope: bytes) -> None:
         envelope: the approval that was used up.
 
     Raises:
-        ApprovalRefused: it was withdrawn or replaced, or signed by who may not any more; or the trust root was
-            rolled back, or cannot be read for longer than an update takes.
+        ApprovalRefused: it was withdrawn or replaced, has expired, or was signed by who may not any more or
+            under another trust root; or the root was rolled back, cannot be read for longer than an update
+            takes, or what was seen of it cannot be written down.
     """
     looks = 0
     while True:
@@ -187,8 +193,8 @@ def check_holds(ask: Callable[[], GateAsked], envelope: bytes) -> None:
         try:
             _look(State(ask()), envelope)
         except ApprovalRefused as error:
-            # What a sound trust root says is final.
-            if looks == LOOKS or error.check == len(HOLDING) - 1:
+            # What a sound trust root says is final; what is no step's refusal is no update under way.
+            if looks == LOOKS or error.check is None or error.check >= PLACES["signatures"]:
                 raise
         else:
             return
@@ -197,11 +203,8 @@ def check_holds(ask: Callable[[], GateAsked], envelope: bytes) -> None:
 
 def _look(state: State, envelope: bytes) -> None:
     refusal = _run(state, HOLDING)
-    if state.root is not None:
-        # Also when it refuses: what was withdrawn here must not hold again under an older root.
-        own = Path(known(state.config).supervisor_state)
-        with _written(own, "what was seen of the trust root"):
-            _remember(own / SEEN, state.root.state)
+    # Also when it refuses: what was withdrawn here must not hold again under an older root.
+    _note_root(state, "no attempt was opened", "`memtrial resume RUN`")
     if refusal is not None:
         raise refusal
     if state.envelope != envelope:
@@ -209,20 +212,43 @@ def _look(state: State, envelope: bytes) -> None:
             "approval-not-listed",
             f"expected the approval {state.asked.approval_id} that this run began under, found another of its name",
             hint="see `memtrial approve status`",
-            check=len(HOLDING) - 1,
+            check=PLACES["signatures"],
         )
+    with _as_step("ancestry"):
+        check_root_meant(state)
+    with _as_step("time"):
+        check_not_expired(state.approved(), state.asked.now_s)
+
+
+def _note_root(state: State, outcome: str, then: str) -> None:
+    """Writes down what was seen of the root, if it was sound; what came of that and what to do is told otherwise."""
+    if state.root is not None:
+        own = Path(known(state.config).supervisor_state)
+        with _written(own, "what was seen of the trust root", outcome, then):
+            _remember(own / SEEN, state.root.state)
 
 
 @contextmanager
-def _written(own: Path, what: str) -> Iterator[None]:
+def _as_step(name: str, when: str = "") -> Iterator[None]:
+    """Gives refusals the number of the step whose matter they are."""
+    try:
+        yield
+    except ApprovalRefused as error:
+        raise ApprovalRefused(
+            error.reference, error.message + when, hint=error.hint, check=PLACES[name]
+        ) from error
+
+
+@contextmanager
+def _written(own: Path, what: str, outcome: str, then: str) -> Iterator[None]:
     """Tells of a state that cannot be written."""
     try:
         yield
     except OSError as error:
         raise ApprovalRefused(
             "state-not-written",
-            f"{own}: expected to write {what} down, found {error.strerror or error}; nothing was dispatched",
-            hint="make room there, or give the folder back to the supervisor's user, then dispatch again",
+            f"{own}: expected to write {what} down, found {error.strerror or error}; {outcome}",
+            hint=MAKE_ROOM + then,
         ) from error
 
 
@@ -234,26 +260,9 @@ def _remember(path: Path, found: RootState) -> None:
     """
     with _REMEMBERING:
         before = RootSeen.parse_canonical(path.read_bytes(), where=path.name)
-        try:
+        with _as_step("trust-root"):
             seen = RootSeen(**asdict(latest(found, state_of(before))))
-        except ApprovalRefused as error:
-            raise ApprovalRefused(
-                error.reference, error.message, hint=error.hint, check=ROOT_STEP
-            ) from error
         write_atomic(path, seen.canonical(), mode=0o600)
-
-
-def _check_still_holds(approval: Governed, now_s: int) -> None:
-    """Refuses an approval whose window ended while everything was measured (step 11 was before that)."""
-    try:
-        check_not_expired(approval, now_s)
-    except ApprovalRefused as error:
-        raise ApprovalRefused(
-            error.reference,
-            f"{error.message}, after all was measured",
-            hint=error.hint,
-            check=TIME_STEP,
-        ) from error
 
 
 def _quota(caps: ApprovedCaps) -> Quota:
