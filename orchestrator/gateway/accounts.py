@@ -1,14 +1,15 @@
 """Adds up the spend book and the traffic record of a run again, from their bytes. Pure.
 
 The spend book says what every call cost; the traffic record says what went through. A recorded exchange
-must have its lines in the book; a line of the book without its exchange is a call whose process died.
+must have its lines in the book, but that a settlement may be missing: what is not settled counts in full. A line
+of the book without its exchange is a call whose process died.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from orchestrator.core.errors import IntegrityError
@@ -21,6 +22,7 @@ from orchestrator.model.exchange import (
     Role,
     Settled,
     SpendLine,
+    TokensReserved,
     TrafficLine,
     UsageSource,
 )
@@ -36,10 +38,15 @@ Known = tuple[str | None, Role | None, str | None, int, Cost, UsageSource]
 
 @dataclass(frozen=True, slots=True)
 class Charge:
-    """One call of the spend book. Without a settlement its reservation counts in full."""
+    """One call of the spend book. Without a settlement its reservation counts in full.
+
+    `limited` says that the book bounds tokens too, and `tokens` how many are set aside.
+    """
 
     reserved: Reserved
     settled: Settled | None
+    tokens: TokensReserved | None = None
+    limited: bool = False
 
     @property
     def cost(self) -> Cost:
@@ -61,6 +68,23 @@ class Charge:
         """What an exchange must agree with."""
         said = self.reserved
         return said.trial, said.role, said.model, said.usd_micros, self.cost, self.source
+
+    def covers(self, exchange: Exchange) -> bool:
+        """Whether it counts for the call, and for no less than the call used, though its settlement was lost.
+
+        A settlement is not on disk before the exchange is; after a power failure either may be there alone.
+        """
+        said, used = self.reserved, exchange.usage or Usage()
+        asked = (exchange.trial, exchange.role, exchange.model, exchange.reserved_usd_micros)
+        if asked != (said.trial, said.role, said.model, said.usd_micros):
+            return False
+        if self.settled is not None or exchange.cost.usd_micros > said.usd_micros:
+            return False
+        if self.tokens is None:
+            return not self.limited
+        return (
+            used.all_input <= self.tokens.input_tokens and used.output <= self.tokens.output_tokens
+        )
 
 
 @dataclass(frozen=True)
@@ -91,7 +115,7 @@ class Accounts:
         """What each trial spent.
 
         Raises:
-            IntegrityError: an exchange stands in the traffic record and its charge not in the book.
+            IntegrityError: an exchange stands in the traffic record, and no charge in the book that counts as much.
         """
         charges: dict[str, list[Charge]] = {}
         exchanges: dict[str, list[Exchange]] = {}
@@ -137,12 +161,15 @@ def read_accounts(read: Callable[[str], bytes | None]) -> Accounts | None:
 
 def _charges(lines: Iterable[SpendLine]) -> tuple[Charge, ...]:
     found: list[Charge] = []
-    for line in lines:
-        body = line.body
+    bodies = [line.body for line in lines]
+    limited = not all(isinstance(body, Reserved | Settled) for body in bodies)
+    for body in bodies:
         if isinstance(body, Reserved):
             if body.call != len(found):
                 raise _broken(f"call {len(found)} in {SPEND_FILE}", f"call {body.call}")
-            found.append(Charge(body, None))
+            found.append(Charge(body, None, limited=limited))
+        elif isinstance(body, TokensReserved) and body.call == len(found) - 1:
+            found[-1] = replace(found[-1], tokens=body)
         elif not isinstance(body, Settled):
             # Counts of calls and tokens; the traffic record and the ledger say the same.
             continue
@@ -151,16 +178,13 @@ def _charges(lines: Iterable[SpendLine]) -> tuple[Charge, ...]:
                 f"one settlement for each call in {SPEND_FILE}", f"another of {body.call}"
             )
         else:
-            found[body.call] = Charge(found[body.call].reserved, body)
+            found[body.call] = replace(found[body.call], settled=body)
     return tuple(found)
 
 
 def _spending(trial: str, charges: list[Charge], exchanges: list[Exchange]) -> Spending:
     admitted = [e for e in exchanges if e.ordinal is not None]
-    without = Counter(charge.known() for charge in charges)
-    without.subtract(Counter(_known(exchange) for exchange in admitted))
-    if any(count < 0 for count in without.values()):
-        raise _broken(f"a charge in {SPEND_FILE} for each exchange of {trial}", "another or none")
+    unrecorded = _without_exchange(trial, charges, admitted)
     caps = Counter(e.cap for e in exchanges if e.cap is not None)
     served = Counter(
         (e.api, e.model, e.served_model + (f"/{e.fingerprint}" if e.fingerprint else ""))
@@ -170,7 +194,7 @@ def _spending(trial: str, charges: list[Charge], exchanges: list[Exchange]) -> S
     return Spending(
         calls=len(charges),
         refused=len(exchanges) - len(admitted),
-        unrecorded=without.total(),
+        unrecorded=unrecorded,
         usage=_usage(admitted),
         cost=add_costs(charge.cost for charge in charges),
         roles=tuple(
@@ -184,6 +208,28 @@ def _spending(trial: str, charges: list[Charge], exchanges: list[Exchange]) -> S
             for (api, asked, told), count in sorted(served.items())
         ),
     )
+
+
+def _without_exchange(trial: str, charges: list[Charge], admitted: list[Exchange]) -> int:
+    """Returns how many charges have no exchange.
+
+    Raises:
+        IntegrityError: an exchange has no charge.
+    """
+    settled = Counter(charge.known() for charge in charges if charge.settled is not None)
+    unsettled = [charge for charge in charges if charge.settled is None]
+    for exchange in admitted:
+        known = _known(exchange)
+        if settled[known]:
+            settled[known] -= 1
+            continue
+        covering = next((charge for charge in unsettled if charge.covers(exchange)), None)
+        if covering is None:
+            raise _broken(
+                f"a charge in {SPEND_FILE} for each exchange of {trial}", "another or none"
+            )
+        unsettled.remove(covering)
+    return settled.total() + len(unsettled)
 
 
 def _role(role: Role, charges: list[Charge], exchanges: list[Exchange]) -> RoleSpending:

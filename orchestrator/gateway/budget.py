@@ -1,7 +1,7 @@
 """Caps on money, calls and tokens: every call is reserved before it is forwarded and settled when it has ended.
 
-Writes the spend book, the authority on money and, under an approval that bounds them, on calls and tokens. A reservation that nobody settled (a process died) counts
-in full, for ever. Reserving is one step of one event loop, so concurrent calls cannot pass a cap
+Writes the spend book, the authority on money and, under an approval that bounds them, on calls and tokens. A
+reservation that nobody settled (a process died) counts in full, for ever. Reserving is one step of one event loop, so concurrent calls cannot pass a cap
 together.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 from collections import defaultdict
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from orchestrator.gateway.log import ChainedLog
@@ -92,11 +92,9 @@ class Budget:
                 self._add(reservation.account, body.usd_micros - reservation.usd_micros)
             else:
                 self._replay_counts(body)
-        for reservation in list(self._open.values()):
-            spent = reservation.usd_micros
-            self.settle(
-                reservation, Cost(usd_micros=spent, uncached_usd_micros=spent), "reservation"
-            )
+        # What a dead process left open counts in full and stays open in the book: its settlement may be lost and
+        # its exchange not, and a settlement made up here would contradict that.
+        self._open.clear()
         self._book.lines.clear()
         self._bounds.clear()
 
@@ -109,8 +107,6 @@ class Budget:
         self._counts.add(tokens.input - before.input, tokens.output - before.output)
         if isinstance(body, TokensReserved):
             self._bounds[body.call] = tokens
-            if body.call in self._open:
-                self._open[body.call] = replace(self._open[body.call], bound=tokens)
 
     def open_attempt(self, trial: str, attempt: int) -> None:
         """Counts an attempt of an agent. Await `durable` before it begins.

@@ -15,7 +15,7 @@ from orchestrator.model.usage import Api, Caps, Usage
 
 
 class RoleSpending(Closed):
-    """What one role of a trial used. `bounded` calls were charged their bound: no usage was reported."""
+    """What one role of a trial used. `bounded` calls were charged their bound: no usage was reported, or nobody settled them."""
 
     role: Role
     calls: int = Field(ge=0)

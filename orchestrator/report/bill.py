@@ -67,7 +67,7 @@ def _remarks(report: RunReport, spending: RunSpending) -> list[str]:
     bounded = sum(role.bounded for role in total.roles)
     if bounded:
         lines.append(
-            f"  {counted(bounded, 'call')} reported no usage and {'is' if bounded == 1 else 'are'} charged at the bound"
+            f"  {counted(bounded, 'call')} charged at the bound: no usage was reported, or the settlement was lost"
         )
     if total.unrecorded:
         lines.append(

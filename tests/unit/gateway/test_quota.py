@@ -156,3 +156,13 @@ def test_no_attempt_is_opened_beyond_those_that_were_signed(make_live):
     running.close_trial()
     with pytest.raises(BudgetExhausted, match="agent calls"):
         running.open(attempt=3)
+
+
+def test_a_book_without_its_last_tokens_settled_counts_them_in_full_and_goes_on(tmp_path):
+    made = budget(tmp_path)
+    made.reserve(ACCOUNT, "m", 1, Usage(input=60, output=5))
+    made.close()
+    for _ in range(2):
+        again = budget(tmp_path, input_tokens=100)
+        assert refused(again, Usage(input=41)) == "input_tokens"
+        again.close()
