@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from orchestrator.core.printable import printable
 from orchestrator.model.report import RunReport, TrialRow
 
 # A sign counts, and so does a fraction that begins with its point, or an `x` for `times`.
-_NUMBER = r"(?<![\w.])[-+\u2212]?(?:x(?=[\d.,]+(?!\w)))?(?:\d+(?:[.,]\d+)*|\.\d+)"
-_FIGURE = re.compile(_NUMBER)
+_FIGURE = re.compile(r"(?<![\w.])[-+\u2212]?(?:x(?=[\d.,]+(?!\w)))?(?:\d+(?:[.,]\d+)*|\.\d+)")
 _BETWEEN_CELLS = re.compile(r"\s{2,}")
+_WORD = re.compile(r"[\w-]+|[^\w-]")
+"""A run of what names are made of, which none begins or ends within, or what stands between two."""
 _ITEM = re.compile(r"\s*[-*] (?=\S)")
 MIN_CELLS = 3
 """A line of so many cells, two blanks apart, is one of a table."""
@@ -29,25 +30,60 @@ def told_lines(text: str, report: RunReport) -> list[tuple[str, ...]]:
         text: a report in words.
         report: whose trials, arms and tasks are the names.
     """
-    told = _told(report)
+    names = _Names(
+        {
+            *(name for row in report.trials for name in (row.trial, row.task_id)),
+            *(name for arm in report.arms for name in (arm.agent, arm.condition_id)),
+        }
+    )
     lines = []
     for line in text.splitlines():
         cells = _BETWEEN_CELLS.split(line.strip())
-        found = tuple(cells) if len(cells) >= MIN_CELLS else tuple(told.findall(line))
+        found = tuple(cells) if len(cells) >= MIN_CELLS else tuple(_names_and_figures(line, names))
         if found:
             lines.append(found)
     return lines
 
 
-def _told(report: RunReport) -> re.Pattern[str]:
-    names = {
-        *(name for row in report.trials for name in (row.trial, row.task_id)),
-        *(name for arm in report.arms for name in (arm.agent, arm.condition_id)),
-    }
-    # A trial's key holds the names of its arm: the longest comes first.
-    longest = sorted(names, key=lambda name: (-len(name), name))
-    parts = [rf"(?<![\w-]){re.escape(name)}(?![\w-])" for name in longest]
-    return re.compile("|".join([*parts, _NUMBER]))
+class _Names:
+    """Names by their words: a look at a place of a line takes as long as the longest name, however many there are."""
+
+    def __init__(self, names: Iterable[str]) -> None:
+        self.below: dict[str, _Names] = {}
+        self.is_whole = False
+        for name in names:
+            place = self
+            for word in _WORD.findall(name):
+                place = place.below.setdefault(word, _Names(()))
+            place.is_whole = True
+
+    def longest(self, words: Sequence[str], start: int) -> int:
+        """Returns how many words from a place on are the longest name there; a trial's key holds those of its arm."""
+        node, found = self, 0
+        for at in range(start, len(words)):
+            below = node.below.get(words[at])
+            if below is None:
+                break
+            node = below
+            found = at + 1 - start if node.is_whole else found
+        return found
+
+
+def _names_and_figures(line: str, names: _Names) -> Iterator[str]:
+    """Yields the names in a line and the figures between them, in order."""
+    words = _WORD.findall(line)
+    begun = at = place = 0
+    while place < len(words):
+        many = names.longest(words, place)
+        if many:
+            name = "".join(words[place : place + many])
+            yield from _FIGURE.findall(line, begun, at)
+            yield name
+            begun = at + len(name)
+        for word in words[place : place + max(many, 1)]:
+            at += len(word)
+        place += max(many, 1)
+    yield from _FIGURE.findall(line, begun)
 
 
 def items(text: str) -> set[str]:
