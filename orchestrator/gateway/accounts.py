@@ -33,6 +33,9 @@ SPEND_FILE = "gateway/spend.jsonl"
 TRAFFIC_FILE = "gateway/traffic.jsonl"
 BODIES_FILE = "gateway/bodies.pack"
 ROLES: tuple[Role, ...] = ("agent", "memory", "judge")
+# Lost settlements of one trial that are covered: a crash of the machine loses those of the calls under way (some
+# hundreds at most, model.gateway.Bounds). More is no accident, and would make a comparison long.
+MAX_LOST = 1024
 Known = tuple[str | None, Role | None, str | None, int, Cost, UsageSource]
 
 
@@ -218,13 +221,15 @@ def _without_exchange(trial: str, charges: list[Charge], admitted: list[Exchange
     """
     settled = Counter(charge.known() for charge in charges if charge.settled is not None)
     unsettled = [charge for charge in charges if charge.settled is None]
+    lost = 0
     for exchange in admitted:
         known = _known(exchange)
         if settled[known]:
             settled[known] -= 1
             continue
+        lost += 1
         covering = next((charge for charge in unsettled if charge.covers(exchange)), None)
-        if covering is None:
+        if covering is None or lost > MAX_LOST:
             raise _broken(
                 f"a charge in {SPEND_FILE} for each exchange of {trial}", "another or none"
             )

@@ -14,6 +14,7 @@ from orchestrator.audit.verify import verify_bundle
 from orchestrator.audit.view import FolderView
 from orchestrator.core.errors import ApprovalRefused, IntegrityError
 from orchestrator.core.keys import SigningKey
+from orchestrator.gateway import accounts
 from orchestrator.gateway.accounts import Accounts, Charge, read_accounts
 from orchestrator.gateway.budget import Account, Budget
 from orchestrator.gateway.log import ChainedLog
@@ -136,9 +137,9 @@ class Call:
 
 @pytest.fixture
 def call(record) -> Call:
-    accounts = record.accounts()
-    charge = dataclasses.replace(accounts.charges[-1], settled=None)
-    return Call(charge, accounts.exchanges()[-1])
+    found = record.accounts()
+    charge = dataclasses.replace(found.charges[-1], settled=None)
+    return Call(charge, found.exchanges()[-1])
 
 
 def test_a_reservation_covers_its_exchange(call):
@@ -198,7 +199,18 @@ def test_tokens_are_set_aside_for_the_call_that_they_follow(record, names, found
 
 def test_one_reservation_covers_one_exchange(record):
     record.cut(1)
-    accounts = record.accounts()
-    doubled = dataclasses.replace(accounts, traffic=(*accounts.traffic, accounts.traffic[-1]))
+    found = record.accounts()
+    doubled = dataclasses.replace(found, traffic=(*found.traffic, found.traffic[-1]))
     with pytest.raises(IntegrityError, match="another or none"):
         _ = doubled.spending
+
+
+@pytest.mark.parametrize(("most", "held"), [(1, True), (0, False)])
+def test_more_lost_settlements_than_an_accident_takes_are_none(record, monkeypatch, most, held):
+    record.cut(1)
+    monkeypatch.setattr(accounts, "MAX_LOST", most)
+    if held:
+        record.check()
+        return
+    with pytest.raises(ApprovalRefused, match="another or none"):
+        record.check()
