@@ -16,14 +16,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from orchestrator.core.errors import UsageError
+from orchestrator.core.errors import ApprovalRefused, UsageError
 from orchestrator.core.files import make_folders, sync_folder, write_atomic
 from orchestrator.core.keys import PublicKey, SigningKey
 from orchestrator.core.pae import to_base64
 from orchestrator.model.roles import MAX_KEYS_PER_ROLE, RoleKey, RoleName, RoleRule, Roles
 from orchestrator.trust.roles import check_people, load_roles, role_of
 from orchestrator.trust.root.client import RootState, TrustRoot, read_root
-from orchestrator.trust.root.make import Draft, People, draft, signed_files
+from orchestrator.trust.root.make import TIMESTAMP, Draft, People, draft, signed_files
 
 TUF = "tuf"
 # Where a new root is made, and where the old one lies for the moment of the change; git sees nothing of it.
@@ -179,11 +179,18 @@ def _write(approvals: Path, new: Mapping[str, bytes]) -> None:
     """Makes the new root beside the old one and puts it in its place.
 
     Whatever ends this, a kill too, leaves one of them whole: in place, or where `_put_back` finds it.
+
+    Raises:
+        ApprovalRefused: another ceremony changed the root since this one read it.
+        OSError: it could not be written.
     """
     make_folders(approvals)
     folder, stage = approvals / TUF, approvals / STAGE
     with _alone(approvals):
         try:
+            # Whoever had the folder before may have been killed meanwhile.
+            _back(approvals)
+            _check_first(folder, new)
             _clear(stage)
             stage.mkdir()
             (stage / ".gitignore").write_bytes(b"*\n")
@@ -200,6 +207,18 @@ def _write(approvals: Path, new: Mapping[str, bytes]) -> None:
         finally:
             _back(approvals)
             shutil.rmtree(stage, ignore_errors=True)
+
+
+def _check_first(folder: Path, new: Mapping[str, bytes]) -> None:
+    """Refuses to write over what another ceremony made: every change has a snapshot of the next version."""
+    for name, data in new.items():
+        path = folder / name
+        if name != f"metadata/{TIMESTAMP}" and path.exists() and path.read_bytes() != data:
+            raise ApprovalRefused(
+                "trust-root-changed",
+                f"expected no {name} of another ceremony, found one: the trust root changed meanwhile",
+                hint="see `memtrial trust status`, then run the same command again",
+            )
 
 
 def _put_back(approvals: Path) -> None:
