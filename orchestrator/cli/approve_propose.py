@@ -70,8 +70,8 @@ def run(arguments: argparse.Namespace) -> int:
         window=window,
     )
     approval = propose(plan, asked, approvals=approvals, system=arguments.system)
-    path = write_proposal(approvals, approval)
     write_plan(approvals, plan)
+    path = write_proposal(approvals, approval)
     words = approval_in_words(approval, plan)
     if arguments.json:
         render.document({"proposal": str(path), "allows": list(words), "id": arguments.id})

@@ -89,7 +89,7 @@ def state_of(s: Standing, used: Mapping[str, str] | None, now_s: int) -> tuple[s
     if now_s >= s.expires_s:
         return "expired", ""
     if s.superseded:
-        return "of an older root", ", under which the gate refuses it"
+        return "of an older root", " or older roles, so the gate refuses it"
     return ("published" if s.published else "not published"), ""
 
 

@@ -84,8 +84,7 @@ def run(arguments: argparse.Namespace) -> int:
     for who, ids in keyids.items():
         render.row(f"{who}: {', '.join(ids)}")
     render.text(f"root version {root.root_version}; commit and push approvals/")
-    if "curator" in named:
-        render.text("approvals that name an older root must be proposed and signed again")
+    render.text("approvals that name the roles as they were must be proposed and signed again")
     if "supervisor" in named:
         render.text("as root on its machine: put that keyid into gate.json as supervisor_keyid")
     render.text("next: memtrial approve status, which says what is not to be relied on any more")

@@ -12,7 +12,7 @@ from orchestrator.audit.regrade import PHASES
 from orchestrator.audit.reports import check_ended, count_words, ended_as, told
 from orchestrator.core.errors import IntegrityError
 from orchestrator.core.places import fixtures_root
-from orchestrator.model.verdict import Change, Harvest, ReportFault, TestReport
+from orchestrator.model.verdict import Change, Harvest, LeftOut, ReportFault, TestReport
 from orchestrator.protocols import VerifyOutcome
 from orchestrator.scoring.believed import read_outcome
 from orchestrator.scoring.runners import exam_for, normalise, restored_paths
@@ -31,7 +31,7 @@ BROKEN = WHOLE.model_copy(update={"compiled": False, "compile_error": "line 1", 
 LATE = WHOLE.model_copy(update={"timed_out": True, "exit_code": None})
 
 
-def harvest(*paths: str) -> Harvest:
+def harvest(*paths: str, left_out: tuple[LeftOut, ...] = ()) -> Harvest:
     return Harvest(
         pinned_tree="0" * 40,
         tree="1" * 40,
@@ -44,7 +44,7 @@ def harvest(*paths: str) -> Harvest:
             )
             for path in paths
         ),
-        left_out=(),
+        left_out=left_out,
     )
 
 

@@ -11,7 +11,8 @@ import pytest
 
 from orchestrator.audit.products import MAX_NAMED_CHARACTERS, told_twice
 from orchestrator.core.places import images_root
-from orchestrator.model.verdict import Change, Harvest, LeftOut
+from orchestrator.model.verdict import Harvest, LeftOut
+from tests.unit.audit.test_ended_runs import harvest
 
 FOLDER = "d" * 199
 LONG = f"{FOLDER}/{'e' * (MAX_NAMED_CHARACTERS - len(FOLDER) - 1)}"
@@ -37,34 +38,22 @@ def walked(tmp_path, monkeypatch):
 
 
 def recorded(paths: list[str], left_out: list[dict[str, str]]) -> Harvest:
-    return Harvest(
-        pinned_tree="0" * 40,
-        tree="1" * 40,
-        diff_sha256="2" * 64,
-        diff_bytes=1,
-        diff_truncated=False,
-        changes=tuple(
-            Change(
-                path=path, status="added", old_mode=None, new_mode="100644", blob="3" * 40, bytes=1
-            )
-            for path in sorted(paths)
-        ),
-        left_out=tuple(LeftOut.model_validate(left) for left in left_out),
-    )
+    left = tuple(LeftOut.model_validate(one) for one in left_out)
+    return harvest(*sorted(paths), left_out=left)
 
 
 def test_a_name_that_was_cut_off_is_not_the_path_that_it_then_reads_like(walked):
-    harvest = walked(LONG.encode(), LONG.encode() + b"e")
-    assert [change.path for change in harvest.changes] == [LONG]
-    assert [left.name for left in harvest.left_out] == [LONG]
-    assert told_twice(harvest) == []
+    found = walked(LONG.encode(), LONG.encode() + b"e")
+    assert [change.path for change in found.changes] == [LONG]
+    assert [left.name for left in found.left_out] == [LONG]
+    assert told_twice(found) == []
 
 
 def test_a_name_that_was_escaped_is_not_the_path_that_it_then_reads_like(walked):
-    harvest = walked(b"a\\xff", b"a\xff", pinned=("a\\xff",))
-    assert [change.path for change in harvest.changes] == ["a\\xff"]
-    assert [left.name for left in harvest.left_out] == ["a\\xff"]
-    assert told_twice(harvest) == []
+    found = walked(b"a\\xff", b"a\xff", pinned=("a\\xff",))
+    assert [change.path for change in found.changes] == ["a\\xff"]
+    assert [left.name for left in found.left_out] == ["a\\xff"]
+    assert told_twice(found) == []
 
 
 def test_a_path_that_was_harvested_and_left_out_is_told():
@@ -74,6 +63,6 @@ def test_a_path_that_was_harvested_and_left_out_is_told():
 
 def test_a_path_that_was_deleted_may_have_been_left_out():
     """A pinned file may have given way to something that no diff can hold."""
-    harvest = recorded(["src/a.py"], [{"name": "src/a.py", "reason": "special-file"}])
-    gone = harvest.changes[0].model_copy(update={"status": "deleted", "new_mode": None})
-    assert told_twice(harvest.model_copy(update={"changes": (gone,)})) == []
+    found = recorded(["src/a.py"], [{"name": "src/a.py", "reason": "special-file"}])
+    gone = found.changes[0].model_copy(update={"status": "deleted", "new_mode": None})
+    assert told_twice(found.model_copy(update={"changes": (gone,)})) == []
