@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Iterator
 from typing import Any
 
@@ -21,6 +22,24 @@ from orchestrator.sandbox.identity import (
     this_owner,
 )
 
+# Numbers of the programs that this test process started.
+STARTED: set[str] = set()
+
+
+class Remembered(subprocess.Popen[Any]):
+    """A program whose number is kept, to tell what it leaves in the engine from what others leave."""
+
+    def __init__(self, *words: Any, **more: Any) -> None:
+        super().__init__(*words, **more)
+        STARTED.add(str(self.pid))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def programs_are_remembered() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(subprocess, "Popen", Remembered)
+        yield
+
 
 @pytest.fixture(scope="session")
 def client() -> EngineClient:
@@ -38,16 +57,23 @@ def sandbox(client: EngineClient) -> DockerSandbox:
 
 
 def ours(client: EngineClient) -> dict[str, set[str]]:
-    """Returns this installation's objects but those of another process that is alive: it may be at work beside us."""
+    """Returns the objects of this test process, and what its programs left.
+
+    Other tests work beside it in the same installation: their objects, also those of a run that such a
+    test has just killed, come and go meanwhile.
+    """
     own = f"{LABEL_INSTALLATION}={installation_id(cache_root())}"
     label = {"label": ["memtrial=trial", own]}
 
+    def mine(owner: str) -> bool:
+        left = (
+            owner.partition(":")[0] in STARTED and owner_state(owner, object_age_s=None) == "dead"
+        )
+        return left or owner == this_owner()
+
     def names(items: list[dict[str, Any]], name: str) -> set[str]:
-        owners = {item[name]: (item.get("Labels") or {}).get(LABEL_OWNER, "") for item in items}
         return {
-            found
-            for found, owner in owners.items()
-            if owner == this_owner() or owner_state(owner, object_age_s=None) == "dead"
+            item[name] for item in items if mine((item.get("Labels") or {}).get(LABEL_OWNER, ""))
         }
 
     return {
