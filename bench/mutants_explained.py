@@ -43,6 +43,7 @@ class Explanation:
 AT_ONCE = "how much is read at once: what comes later is read the next time round"
 COST = "a bound against cost: one more or less does"
 READ = "while left > 0 and (piece := os.read(handle, min(left, 1 << 20))):"
+LONG_AGO = "1 s after 1970 is as long ago as 0 s"
 STDIN = "descriptor 0 is the standard input, which is open: no other file gets it"
 EXPLAINED: tuple[Explanation, ...] = (
     Explanation(
@@ -278,7 +279,7 @@ EXPLAINED: tuple[Explanation, ...] = (
         "part.expires = max(part.expires, _later(now_s, life_s), _later(until_s or 0, 0))",
         "0",
         "1",
-        "1 s after 1970 is as long ago as 0 s",
+        LONG_AGO,
         (2, 2),
     ),
     Explanation(
@@ -288,6 +289,30 @@ EXPLAINED: tuple[Explanation, ...] = (
         "number < stopped",
         "number <= stopped",
         "the step at which it stopped is told apart before",
+    ),
+    Explanation(
+        "ceremony.py",
+        "_alone",
+        "handle = os.open(approvals, os.O_RDONLY | os.O_DIRECTORY)",
+        "os.O_RDONLY | os.O_DIRECTORY",
+        "os.O_RDONLY & os.O_DIRECTORY",
+        "it is made as a folder, or seen to hold something, just before",
+    ),
+    Explanation(
+        "root/client.py",
+        "_ask_client",
+        "updater._trusted_set.reference_time = datetime.fromtimestamp(0, UTC)  # noqa: SLF001",
+        "0",
+        "1",
+        LONG_AGO,
+    ),
+    Explanation(
+        "root/client.py",
+        "read_root",
+        "expires_s=_expiry_s(verified, 0 if lapsed else now_s),",
+        "0",
+        "1",
+        LONG_AGO,
     ),
 )
 
