@@ -67,6 +67,16 @@ def test_a_root_that_is_put_back_is_on_the_disk_before_it_is_read(monkeypatch, a
     assert paths == [str(approvals)]
 
 
+def test_a_link_that_lies_there_stays_a_link(approvals):
+    (approvals / TUF / "note").symlink_to("nowhere")
+    (approvals / TUF / "copy").symlink_to("metadata/timestamp.json")
+    refresh_root(approvals, curator=CURATORS[0], now_s=NOW_S)
+    assert [(approvals / TUF / name).readlink() for name in ("note", "copy")] == [
+        Path("nowhere"),
+        Path("metadata/timestamp.json"),
+    ]
+
+
 def test_git_sees_nothing_of_the_stage(monkeypatch, tmp_path):
     def git(*words: str) -> str:
         return subprocess.check_output(["git", "-C", str(tmp_path), *words], text=True)
