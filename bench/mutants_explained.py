@@ -232,7 +232,7 @@ EXPLAINED: tuple[Explanation, ...] = (
     Explanation(
         "root/client.py",
         "_updater",
-        "max_root_rotations=MAX_ROOTS, max_delegations=2, root_max_length=MAX_METADATA_BYTES",
+        "max_root_rotations=MAX_ROOTS, max_delegations=2, root_max_length=MAX_BYTES",
         "2",
         "3",
         "metadata with more than the one delegation is refused for its shape before the client sees it",
@@ -314,6 +314,7 @@ EXPLAINED: tuple[Explanation, ...] = (
         "1",
         LONG_AGO,
     ),
+    Explanation("root/client.py", "RootState", "high_water_s: int = 0", "0", "1", LONG_AGO),
 )
 
 

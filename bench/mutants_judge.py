@@ -60,7 +60,7 @@ class Baseline:
         if not found:
             found = self._executing(place.module, place.statement)
         if not place.inside:
-            found |= self._using(place)
+            found |= self._using(place) | self._reading()
         killers = self.killers.get(place.module, Counter())
         quick = sorted((self.seconds[test], test) for test in found if self.seconds[test] <= SLOW_S)
         alike: Counter[frozenset[str]] = Counter()
@@ -115,6 +115,13 @@ class Baseline:
                 if isinstance(node, ast.FunctionDef) and node.name in names:
                     found |= self._executing(module, (node.lineno, node.end_lineno or node.lineno))
         return found or self._executing(place.module, (1, 10**6))
+
+    def _reading(self) -> set[str]:
+        """The tests that execute nothing of the room: they may read what it declares, such as its bounds."""
+        executing = {
+            test for by_line in self.lines.values() for tests in by_line.values() for test in tests
+        }
+        return self.seconds.keys() - executing
 
     def _decided(self, names: Sequence[str]) -> set[str]:
         """The names, and those of the room that are made of them outside functions."""

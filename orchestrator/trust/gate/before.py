@@ -23,7 +23,6 @@ TUF_FOLDER = "approvals/tuf"
 CONFIG = "gate.json"
 BOOTSTRAP = "root.json"
 SEEN = "root-seen.json"
-MAX_CONFIG_BYTES = 64 * 1024
 MAX_TARGET_BYTES = 1024 * 1024
 OLDEST_KERNEL = (5, 6)
 # The inode of the initial user namespace (include/linux/proc_ns.h, PROC_USER_INIT_INO).

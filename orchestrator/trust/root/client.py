@@ -29,9 +29,8 @@ from orchestrator.core.clock import utc_seconds, utc_text_of
 from orchestrator.core.errors import ApprovalRefused
 from orchestrator.model.base import SLUG
 from orchestrator.trust.root.make import APPROVAL_PATHS, APPROVALS, NOTE, ROLES_TARGET
-from orchestrator.trust.root.shape import Shaped, check_shape
+from orchestrator.trust.root.shape import MAX_BYTES, Shaped, check_shape
 
-MAX_METADATA_BYTES = 512 * 1024
 MAX_ROOTS = 64
 # `timestamp.json` has no number; a root's number is its version.
 METADATA = re.compile(
@@ -219,7 +218,7 @@ def _updater(folder: Path, files: Mapping[str, bytes], bootstrap: bytes) -> Upda
         "memory:///targets/",
         fetcher=_Fetcher(files),
         config=UpdaterConfig(
-            max_root_rotations=MAX_ROOTS, max_delegations=2, root_max_length=MAX_METADATA_BYTES
+            max_root_rotations=MAX_ROOTS, max_delegations=2, root_max_length=MAX_BYTES
         ),
         bootstrap=bootstrap,
     )

@@ -79,17 +79,20 @@ def in_process(root: Path, program: str) -> str:
     return done.stdout.strip().splitlines()[-1]
 
 
-JUDGE_ALL = """
+LEARN = """
 told = forks.forked(lambda: learn(ROOT, 'shelf', ('checks',)), timeout_s=60)
 assert told['failed'] == [], told
 baseline = judging.Baseline(told['seconds'], told['lines'], told['early'], {MODULE: TEXT})
-found = {}
-WANTED = {'n <= LIMIT', '4', '0 < n <= 9', '0 <= n < 9', 'n != 5'}
+"""
+JUDGE_ALL = f"""
+{LEARN}
+found = {{}}
+WANTED = ('n <= LIMIT', '4', '0 < n <= 9', '0 <= n < 9', 'n != 5')
 for place in (p for p in PLACES if p.after in WANTED):
     def run(tests, module):
         return forks.run_fresh(ROOT, tests, module)
     outcome = judging.judge(ROOT, place, baseline, run)
-    found[f'{place.before} | {place.after}'] = [outcome.kind, outcome.raised]
+    found[' | '.join((place.before, place.after))] = [outcome.kind, outcome.raised]
 print(json.dumps(found))
 """
 
@@ -101,6 +104,18 @@ def test_each_change_is_killed_survives_or_is_reached_by_nothing(shelf):
     assert found["0 <= n <= 9 | 0 < n <= 9"] == ["killed", "AssertionError"]
     assert found["0 <= n <= 9 | 0 <= n < 9"] == ["survived", None]
     assert found["n == 5 | n != 5"] == ["unreached", None]
+
+
+def test_a_test_that_only_reads_what_a_module_declares_judges_it(shelf):
+    (shelf / "checks" / "test_limits.py").write_text(
+        "from shelf.library import LIMIT\n\ndef test_limit():\n    assert LIMIT == 3\n"
+    )
+    program = f"""
+{LEARN}
+read = 'checks/test_limits.py::test_limit'
+print([p.after for p in PLACES if read in baseline.tests_of(p)])
+"""
+    assert in_process(shelf, program) == "['4']"
 
 
 def test_the_unchanged_code_run_by_the_same_means_survives(shelf):
