@@ -10,7 +10,7 @@ from typing import Any
 from orchestrator.cli import render
 from orchestrator.cli.arguments import fitting, whole
 from orchestrator.cli.command import shown_path
-from orchestrator.cli.trust_options import add_repository, add_system, approvals_of
+from orchestrator.cli.trust_options import add_repository, add_system, approvals_of, onward
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -81,5 +81,5 @@ def run(arguments: argparse.Namespace) -> int:
         render.row(f"  {line}")
     render.text(f"proposal {shown_path(path)}")
     render.text("commit approvals/proposals and approvals/plans, for those who are to sign")
-    render.text(f"next: memtrial approve show {shlex.quote(arguments.id)}")
+    render.text(onward(arguments, f"memtrial approve show {shlex.quote(arguments.id)}"))
     return 0

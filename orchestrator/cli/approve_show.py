@@ -6,7 +6,7 @@ import argparse
 import shlex
 
 from orchestrator.cli import render
-from orchestrator.cli.trust_options import add_repository, approvals_of
+from orchestrator.cli.trust_options import add_repository, approvals_of, onward
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -29,5 +29,6 @@ def run(arguments: argparse.Namespace) -> int:
     render.text("a signature would allow ONE run:")
     for line in words:
         render.row(f"  {line}")
-    render.text(f"next: memtrial approve sign {shlex.quote(arguments.id)} --key YOUR-KEY.pem")
+    name = shlex.quote(arguments.id)
+    render.text(onward(arguments, f"memtrial approve sign {name} --key YOUR-KEY.pem"))
     return 0

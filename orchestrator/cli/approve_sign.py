@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from orchestrator.cli import render
-from orchestrator.cli.trust_options import add_repository, approvals_of
+from orchestrator.cli.trust_options import add_repository, approvals_of, onward
 from orchestrator.core.errors import UsageError
 
 if TYPE_CHECKING:
@@ -87,8 +87,8 @@ def _told(arguments: argparse.Namespace, words: tuple[str, ...], standing: Stand
     name = shlex.quote(arguments.id)
     if standing.published:
         render.text("published; commit and push approvals/")
-        render.text(f"next: memtrial gate PLAN --approval {name}")
+        render.text(onward(arguments, f"memtrial gate PLAN --approval {name}"))
     elif len(standing.signers) >= standing.needed:
-        render.text(f"next: memtrial approve sign {name} --curator CURATOR-KEY.pem")
+        render.text(onward(arguments, f"memtrial approve sign {name} --curator CURATOR-KEY.pem"))
     else:
-        render.text(f"next: memtrial approve sign {name} --key ANOTHER-KEY.pem")
+        render.text(onward(arguments, f"memtrial approve sign {name} --key ANOTHER-KEY.pem"))

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from orchestrator.cli import render
-from orchestrator.cli.trust_options import add_repository, add_system, approvals_of
+from orchestrator.cli.trust_options import add_repository, add_system, approvals_of, onward
 
 if TYPE_CHECKING:
     from orchestrator.trust.proposals import Standing
@@ -56,7 +56,7 @@ def run(arguments: argparse.Namespace) -> int:
         render.row(
             f"whether any was used cannot be seen from here: only root and the supervisor's user can read the nonce book that {arguments.system} names"
         )
-    render.text(f"next: {_next(found, used, now_s)}")
+    render.text(onward(arguments, _next(found, used, now_s)))
     return 0
 
 

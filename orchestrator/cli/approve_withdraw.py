@@ -9,7 +9,7 @@ from typing import Any
 
 from orchestrator.cli import render
 from orchestrator.cli.arguments import fitting
-from orchestrator.cli.trust_options import add_repository, approvals_of
+from orchestrator.cli.trust_options import add_repository, approvals_of, onward
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -57,5 +57,5 @@ def run(arguments: argparse.Namespace) -> int:
         render.document({"id": arguments.id, "left": sorted(root.approvals)})
         return 0
     render.text(f"withdrawn; {len(root.approvals)} approvals hold. Commit and push approvals/")
-    render.text("next: memtrial approve status")
+    render.text(onward(arguments, "memtrial approve status"))
     return 0

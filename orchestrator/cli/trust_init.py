@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from orchestrator.cli import render
 from orchestrator.cli.arguments import fitting, whole
-from orchestrator.cli.trust_options import add_repository, approvals_of
+from orchestrator.cli.trust_options import add_repository, approvals_of, onward
 from orchestrator.core.errors import UsageError
 
 if TYPE_CHECKING:
@@ -126,7 +126,7 @@ def run(arguments: argparse.Namespace) -> int:
     render.text(f"trust root of {arguments.name}, version 1; starting point in {arguments.system}")
     render.text(f"first root sha256 {root_sha256}")
     render.text("compare that hash with every owner, then commit and push approvals/")
-    render.text("next: memtrial trust status")
+    render.text(onward(arguments, "memtrial trust status"))
     return 0
 
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 from pathlib import Path
 
 SYSTEM = Path("/etc/memtrial")
+# Commands that read this machine's own part.
+TAKE_SYSTEM = ("memtrial gate ", "memtrial approve status", "memtrial approve propose ")
 
 
 def add_repository(parser: argparse.ArgumentParser) -> None:
@@ -40,3 +43,13 @@ def repository_of(arguments: argparse.Namespace) -> Path:
 def approvals_of(arguments: argparse.Namespace) -> Path:
     """Returns the folder of approvals in the repository."""
     return repository_of(arguments) / "approvals"
+
+
+def onward(arguments: argparse.Namespace, command: str) -> str:
+    """Returns the next command, for the clone and the machine's folder that this one was told to use."""
+    if arguments.repository is not None:
+        command += f" --repository {shlex.quote(str(arguments.repository))}"
+    system = getattr(arguments, "system", SYSTEM)
+    if system != SYSTEM and command.startswith(TAKE_SYSTEM):
+        command += f" --system {shlex.quote(str(system))}"
+    return f"next: {command}"

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 
 from orchestrator.cli import render
-from orchestrator.cli.trust_options import add_repository, approvals_of
+from orchestrator.cli.trust_options import add_repository, approvals_of, onward
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -42,5 +42,5 @@ def run(arguments: argparse.Namespace) -> int:
         return 0
     render.text(f"root version {root.root_version}; all holds until {utc_text_of(root.expires_s)}")
     render.text("commit and push approvals/")
-    render.text("next: memtrial trust status")
+    render.text(onward(arguments, "memtrial trust status"))
     return 0

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from orchestrator.cli import render
-from orchestrator.cli.trust_options import add_repository, approvals_of
+from orchestrator.cli.trust_options import add_repository, approvals_of, onward
 from orchestrator.core.errors import UsageError
 
 if TYPE_CHECKING:
@@ -87,5 +87,6 @@ def run(arguments: argparse.Namespace) -> int:
     render.text("approvals that name the roles as they were must be proposed and signed again")
     if "supervisor" in named:
         render.text("as root on its machine: put that keyid into gate.json as supervisor_keyid")
-    render.text("next: memtrial approve status, which says what is not to be relied on any more")
+    told = onward(arguments, "memtrial approve status")
+    render.text(f"{told}, which says what is not to be relied on any more")
     return 0

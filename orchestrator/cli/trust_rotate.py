@@ -7,7 +7,7 @@ from pathlib import Path
 
 from orchestrator.cli import render
 from orchestrator.cli.trust_init import private_of
-from orchestrator.cli.trust_options import add_repository, approvals_of
+from orchestrator.cli.trust_options import add_repository, approvals_of, onward
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -45,5 +45,5 @@ def run(arguments: argparse.Namespace) -> int:
         return 0
     render.text(f"root version {version}; commit and push approvals/")
     render.text("approvals that name an older root must be proposed and signed again")
-    render.text("next: memtrial trust status")
+    render.text(onward(arguments, "memtrial trust status"))
     return 0

@@ -6,7 +6,7 @@ import argparse
 from typing import Any
 
 from orchestrator.cli import render
-from orchestrator.cli.trust_options import add_repository, approvals_of
+from orchestrator.cli.trust_options import add_repository, approvals_of, onward
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -61,5 +61,5 @@ def run(arguments: argparse.Namespace) -> int:
     render.text(
         f"{len(root.approvals)} approvals published; all holds until {utc_text_of(root.expires_s)}"
     )
-    render.text("next: memtrial approve status")
+    render.text(onward(arguments, "memtrial approve status"))
     return 0

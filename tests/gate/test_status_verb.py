@@ -51,7 +51,8 @@ def said(world: World, capsys: pytest.CaptureFixture[str], system: Path | None =
 def test_a_published_approval_goes_to_the_gate(world, capsys):
     lines = said(world, capsys)
     assert lines[0].startswith(f"{ID}: published, signed by")
-    assert lines[-1].endswith(f"gate PLAN --approval {ID}")
+    where = f"--repository {world.repo} --system {world.system}"
+    assert lines[-1].endswith(f"gate PLAN --approval {ID} {where}")
 
 
 def test_a_used_approval_is_shown_as_used_and_for_whom(world, capsys):
