@@ -50,14 +50,6 @@ EXPLAINED: tuple[Explanation, ...] = (
         "ask.py", "ask_supervisor", "piece = connection.recv(65536)", "65536", "65537", AT_ONCE
     ),
     Explanation(
-        "ask.py",
-        "ask_supervisor",
-        'while not data.endswith(b"\\n") and len(data) <= MAX_ANSWER_BYTES:',
-        "len(data) <= MAX_ANSWER_BYTES",
-        "len(data) < MAX_ANSWER_BYTES",
-        COST,
-    ),
-    Explanation(
         "ceremony.py",
         "provision",
         "folder.mkdir(parents=True, exist_ok=True)",
@@ -129,14 +121,6 @@ EXPLAINED: tuple[Explanation, ...] = (
         "2",
         "only what stands before the first dot is taken",
     ),
-    Explanation(
-        "root/make.py",
-        "_signed_bytes",
-        "return metadata.to_bytes(JSONSerializer(compact=False))",
-        "False",
-        "True",
-        "how metadata is laid out for those who read its changes: it is signed in canonical form",
-    ),
     Explanation("trusted.py", "_pieces", READ, "1", "2", AT_ONCE),
     Explanation("trusted.py", "_pieces", READ, "20", "21", AT_ONCE),
     Explanation(
@@ -170,14 +154,6 @@ EXPLAINED: tuple[Explanation, ...] = (
         "os.O_RDONLY | os.O_NOFOLLOW",
         "os.O_RDONLY & os.O_NOFOLLOW",
         "the kernel's rules of resolution refuse a link at the end as well",
-    ),
-    Explanation(
-        "trusted.py",
-        "_opened",
-        "plain | RESOLVE_BENEATH | RESOLVE_NO_XDEV,",
-        "plain | RESOLVE_BENEATH",
-        "plain & RESOLVE_BENEATH",
-        "one name is opened, and O_NOFOLLOW refuses a link in its place as well",
     ),
     Explanation("trusted.py", "openat2", "if handle < 0:", "0", "1", STDIN),
     Explanation("trusted.py", "_opened", "if descriptor >= 0:", "0", "1", STDIN),
@@ -313,6 +289,14 @@ EXPLAINED: tuple[Explanation, ...] = (
         "0",
         "1",
         LONG_AGO,
+    ),
+    Explanation(
+        "root/client.py",
+        "_updater",
+        '(folder / "targets").mkdir()',
+        "(folder / 'targets').mkdir()",
+        "pass",
+        "the client makes the folder of what it downloads",
     ),
     Explanation("root/client.py", "RootState", "high_water_s: int = 0", "0", "1", LONG_AGO),
 )
