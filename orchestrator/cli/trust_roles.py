@@ -84,9 +84,10 @@ def run(arguments: argparse.Namespace) -> int:
     for who, ids in keyids.items():
         render.row(f"{who}: {', '.join(ids)}")
     render.text(f"root version {root.root_version}; commit and push approvals/")
-    render.text("approvals that name the roles as they were must be proposed and signed again")
+    render.text(
+        "approvals that name the roles as they were must be proposed and signed again; the next command lists them"
+    )
     if "supervisor" in named:
         render.text("as root on its machine: put that keyid into gate.json as supervisor_keyid")
-    told = onward(arguments, "memtrial approve status")
-    render.text(f"{told}, which says what is not to be relied on any more")
+    render.text(onward(arguments, "memtrial approve status"))
     return 0

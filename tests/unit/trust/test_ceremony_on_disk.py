@@ -145,15 +145,10 @@ def test_what_was_proposed_under_an_earlier_root_is_not_published(approvals):
     assert files_below(approvals) == before
 
 
-def test_an_approval_is_withdrawn_once_and_holds_for_no_time_from_then_on(approvals):
+def test_what_was_withdrawn_holds_for_no_time(approvals):
     withdraw_approval(approvals, ID, CURATORS[0], reason="lost", now_s=NOW_S)
-    root = current(approvals, now_s=NOW_S)
-    assert (set(root.approvals), set(root.notes)) == (set(), {ID})
     (told,) = standings(approvals, now_s=NOW_S)
     assert told.expires_s == 0
-    with pytest.raises(ApprovalRefused) as refused:
-        withdraw_approval(approvals, ID, CURATORS[0], reason="again", now_s=NOW_S)
-    assert refused.value.reference == "approval-withdrawn"
 
 
 def test_a_proposal_that_cannot_be_read_holds_for_no_time(approvals):

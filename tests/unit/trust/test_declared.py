@@ -19,8 +19,8 @@ ROOT = Path(__file__).resolve().parents[3]
 ROOM = ROOT / "orchestrator" / "trust"
 LIMITS = ROOT / "docs" / "security" / "limits.md"
 FILES = sorted(path.relative_to(ROOM).as_posix() for path in ROOM.rglob("*.py"))
-# Names of units, and of numbers that belong to the kernel.
-NO_LIMITS = frozenset({"DAY_S", "HOUR_S", "MICROS", "INITIAL_USER_NAMESPACE"})
+# Units, a number of the kernel's, and which step has which number.
+NO_LIMITS = frozenset({"DAY_S", "HOUR_S", "MICROS", "INITIAL_USER_NAMESPACE", "PLACES"})
 # What is filled in step by step, by one owner; everything else is said once.
 FILLED = frozenset({"State", "_State", "Draft"})
 
@@ -59,9 +59,6 @@ def published() -> dict[str, float]:
 
 def test_the_published_limits_are_those_of_the_code_and_none_is_missing():
     of_code = {f"{file} {name}": v for file in FILES for name, v in declared(file).items()}
-    of_code = {
-        name: v for name, v in of_code.items() if not name.startswith("gate/official.py PLACES")
-    }
     assert published() == of_code
 
 
@@ -77,16 +74,12 @@ def test_what_is_handed_on_is_frozen_and_takes_nothing_that_was_not_declared(fil
     for one in made:
         assert isinstance(one, type)
         assert "__slots__" in vars(one), one
-        assert one.__dataclass_params__.frozen is (one.__name__ not in FILLED), one  # type: ignore[attr-defined]
+        # What is frozen has its own way to set attributes, which refuses.
+        assert ("__setattr__" in vars(one)) is (one.__name__ not in FILLED), one
 
 
 def test_the_kernel_is_asked_by_its_own_numbers():
-    # include/uapi/linux/openat2.h, proc_ns.h and stat.h
+    # include/uapi/linux/openat2.h and include/linux/proc_ns.h
     rules = (trusted.RESOLVE_NO_XDEV, trusted.RESOLVE_NO_MAGICLINKS, trusted.RESOLVE_NO_SYMLINKS)
     assert (*rules, trusted.RESOLVE_BENEATH) == (1, 2, 4, 8)
     assert before.INITIAL_USER_NAMESPACE == 4_026_531_837
-
-
-def test_a_program_that_all_may_run_and_only_root_write_is_read():
-    path = Path("/bin/sh").resolve()
-    assert trusted.read_trusted(path, owner_uid=4242, max_bytes=1 << 24) == path.read_bytes()
